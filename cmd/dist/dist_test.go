@@ -34,6 +34,21 @@ func TestVersion(t *testing.T) {
 	}
 }
 
+// TestMetadata: the wheel's metadata names the files with licences that it has, and ends with the README as given.
+func TestMetadata(t *testing.T) {
+	b := build{info: &buildinfo.BuildInfo{Main: debug.Module{Version: "v1.2.3"}}, readme: []byte("100%s\n")}
+	got := string(b.metadata())
+	for _, line := range []string{"Version: 1.2.3", "License-File: LICENSE", "License-File: " + thirdParty} {
+		if !strings.Contains(got, "\n"+line+"\n") {
+			t.Errorf("no line %q in %s", line, got)
+		}
+	}
+	head, text, found := strings.Cut(got, "\n\n")
+	if !found || text != "100%s\n" || strings.Contains(head, "%") {
+		t.Errorf("got %s", got)
+	}
+}
+
 // program builds a program that needs nothing beyond what every Linux has, with a file of licences next to it.
 func program(t *testing.T) string {
 	t.Helper()

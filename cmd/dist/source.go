@@ -37,7 +37,7 @@ func (b *build) source(w io.Writer) (name string, err error) {
 	return stem + ".tar.gz", gzipped(w, func(w io.Writer) error {
 		out := tar.NewWriter(w)
 		for _, f := range []file{
-			{name: stem + "/PKG-INFO", data: fmt.Appendf(nil, metadata, b.version(), b.readme)},
+			{name: stem + "/PKG-INFO", data: b.metadata()},
 			{name: stem + "/pyproject.toml", data: []byte(project)},
 			{name: stem + "/nat_go_source.py", data: fmt.Appendf(nil, "raise SystemExit(%q)\n", noBuildMessage)},
 		} {

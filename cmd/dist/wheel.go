@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"compress/flate"
 	"crypto/sha256"
+	_ "embed"
 	"encoding/base64"
 	"fmt"
 	"io"
@@ -14,31 +15,11 @@ import (
 	"strings"
 )
 
-// metadata describes the wheel and the source distribution to pip. Without extras, the package has no dependencies.
-const metadata = `Metadata-Version: 2.4
-Name: nat-go
-Version: %s
-Summary: Turns agent runs into training data, and hands it to trainers token for token
-License-Expression: Apache-2.0
-License-File: LICENSE
-License-File: ` + thirdParty + `
-Requires-Python: >=3.10
-Provides-Extra: numpy
-Requires-Dist: numpy; extra == "numpy"
-Provides-Extra: torch
-Requires-Dist: numpy; extra == "torch"
-Requires-Dist: torch; extra == "torch"
-Provides-Extra: datasets
-Requires-Dist: datasets; extra == "datasets"
-Provides-Extra: trl
-Requires-Dist: numpy; extra == "trl"
-Requires-Dist: trl>=1.9,<2; extra == "trl"
-Provides-Extra: builder
-Requires-Dist: grpcio>=1.60; extra == "builder"
-Requires-Dist: protobuf>=4.21; extra == "builder"
-Description-Content-Type: text/markdown
+//go:embed METADATA
+var metadata string
 
-%s`
+// metadata describes the wheel and the source distribution to pip. Without extras, the package has no dependencies.
+func (b *build) metadata() []byte { return fmt.Appendf(nil, metadata+"\n%s", b.version(), b.readme) }
 
 const format = "Wheel-Version: 1.0\nGenerator: nat-go\nRoot-Is-Purelib: false\n"
 
@@ -68,7 +49,7 @@ func (b *build) wheel(w io.Writer) (name string, err error) {
 	stem := "nat_go-" + version
 	info := stem + ".dist-info/"
 	files = append(files, file{name: stem + ".data/scripts/nat-go", data: b.binary, program: true},
-		file{name: info + "METADATA", data: fmt.Appendf(nil, metadata, version, b.readme)},
+		file{name: info + "METADATA", data: b.metadata()},
 		file{name: info + "WHEEL", data: []byte(format + tags)},
 		file{name: info + "licenses/LICENSE", data: b.licence},
 		file{name: info + "licenses/" + thirdParty, data: b.licences},

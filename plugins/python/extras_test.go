@@ -24,7 +24,7 @@ func TestExtrasAreTheSame(t *testing.T) {
 		}
 	}
 	requires := regexp.MustCompile(`(?m)^Requires-Dist: (.*); extra == "(\w+)"$`)
-	for _, m := range requires.FindAllStringSubmatch(read("../../cmd/dist/wheel.go"), -1) {
+	for _, m := range requires.FindAllStringSubmatch(read("../../cmd/dist/METADATA"), -1) {
 		wheel = append(wheel, m[2]+": "+m[1])
 	}
 	checkout = slices.DeleteFunc(checkout, func(s string) bool { // other lists of the same form

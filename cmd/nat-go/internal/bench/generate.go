@@ -2,10 +2,13 @@ package bench
 
 import (
 	"bufio"
+	"bytes"
+	_ "embed"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 )
 
 // Shape is the size of a generated workflow_output.json: every example has Turns turns, each with Candidates candidates
@@ -71,13 +74,9 @@ func (g *generator) example(e int) {
 	g.text(80)
 	g.buf = append(g.buf, "\",\n    \"intermediate_steps\": ["...)
 	workflow := g.uuid()
-	var prompt []byte
 	for t := range g.shape.Turns {
 		turn := fmt.Sprintf("turn_%d_%08x", t, g.r.Uint32())
-		start := len(g.buf)
-		g.text(600)
-		prompt = append(prompt[:0], g.buf[start:]...)
-		g.buf = g.buf[:start]
+		prompt := g.aside(600)
 		for c := range g.shape.Candidates {
 			if t+c > 0 {
 				g.buf = append(g.buf, ',')
@@ -88,45 +87,25 @@ func (g *generator) example(e int) {
 	g.buf = append(g.buf, "\n    ],\n    \"expected_intermediate_steps\": []\n  }"...)
 }
 
+// stepFormat is the format of a candidate's step.
+//
+//go:embed step.txt
+var stepFormat string
+
 func (g *generator) step(workflow, turn string, prompt []byte, t, c int) {
 	g.at += 0.0137
-	g.buf = fmt.Appendf(g.buf, `
-      {
-        "parent_id": "%s",
-        "function_ancestry": {
-          "function_id": "%s",
-          "function_name": "<workflow>",
-          "parent_id": "root",
-          "parent_name": "root"
-        },
-        "payload": {
-          "event_type": "TTC_END",
-          "event_timestamp": %.6f,
-          "span_event_timestamp": null,
-          "framework": null,
-          "name": "dpo_candidate_move",
-          "tags": null,
-          "metadata": {
-            "move_id": "%s_%d",
-            "is_selected": %t
-          },
-          "data": {
-            "input": "%s",
-            "output": "`, workflow, workflow, g.at, turn, c, c == 0, prompt)
-	g.text(300)
+	output := g.aside(300)
 	score := strconv.FormatFloat(float64(g.r.IntN(10000))/10000, 'g', -1, 64)
-	g.buf = fmt.Appendf(g.buf, `",
-            "chunk": null,
-            "payload": null,
-            "turn_id": "%s",
-            "turn_index": %d,
-            "candidate_index": %d,
-            "score": %s
-          },
-          "usage_info": null,
-          "UUID": "%s"
-        }
-      }`, turn, t, c, score, g.uuid())
+	g.buf = fmt.Appendf(append(g.buf, '\n'), strings.TrimSuffix(stepFormat, "\n"),
+		workflow, workflow, g.at, turn, c, c == 0, prompt, output, turn, t, c, score, g.uuid())
+}
+
+// aside returns a text of at least n bytes.
+func (g *generator) aside(n int) []byte {
+	start := len(g.buf)
+	g.text(n)
+	defer func() { g.buf = g.buf[:start] }()
+	return bytes.Clone(g.buf[start:])
 }
 
 // text appends words until there are at least n bytes.

@@ -89,15 +89,23 @@ func find(known map[int]*os.File, pid int) {
 		}
 		known[pid] = f
 	}
-	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	for _, child := range Children(pid) {
+		find(known, child)
+	}
+}
+
+// Children returns the processes started by any thread of a process. It returns none if the process is gone.
+func Children(pid int) (out []int) {
+	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid)) // the pattern is valid
 	for _, list := range lists {
-		text, _ := os.ReadFile(list) // the process may be gone
-		for _, f := range strings.Fields(string(text)) {
+		text, _ := os.ReadFile(list)
+		for f := range strings.FieldsSeq(string(text)) {
 			if child, err := strconv.Atoi(f); err == nil {
-				find(known, child)
+				out = append(out, child)
 			}
 		}
 	}
+	return out
 }
 
 // resident returns a process's resident memory in bytes according to its statistics, or 0 once it is gone.

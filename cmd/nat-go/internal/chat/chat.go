@@ -149,10 +149,8 @@ func appendRange(dst []byte, start, end int) []byte {
 
 // request is a conversation to render: {"messages", "tools"?, "kwargs"?, "add_generation_prompt"?}.
 type request struct {
-	messages []pyvalue.Value
-	tools    pyvalue.Value
-	open     bool          // add_generation_prompt
-	kwargs   *pyvalue.Dict // nil means none
+	turns.Conversation
+	kwargs *pyvalue.Dict // nil means none
 }
 
 func parseRequest(line []byte) (q request, err error) {
@@ -170,19 +168,19 @@ func parseRequest(line []byte) (q request, err error) {
 	if messages.Kind() != json.Array {
 		return q, fmt.Errorf("expected a list of messages, got %s", messages.Kind())
 	}
-	if q.messages, err = template.ParseMessages(messages); err != nil {
+	if q.Messages, err = template.ParseMessages(messages); err != nil {
 		return q, err
 	}
-	for i, m := range q.messages {
-		q.messages[i] = template.AliasReasoning(m)
+	for i, m := range q.Messages {
+		q.Messages[i] = template.AliasReasoning(m)
 	}
 	if tools, ok := raw.Get("tools"); ok && tools.Kind() != json.Null {
-		if q.tools, err = template.ParseTools(tools); err != nil {
+		if q.Tools, err = template.ParseTools(tools); err != nil {
 			return q, err
 		}
 	}
 	if v, ok := raw.Get("add_generation_prompt"); ok {
-		q.open, _ = v.Bool()
+		q.Open, _ = v.Bool()
 	}
 	kwargs, ok := raw.Get("kwargs")
 	if !ok || kwargs.Kind() == json.Null {

@@ -124,7 +124,7 @@ func (m *Mask) conversation(line []byte) (*turns.Conversation, *turns.Renderer, 
 	if err != nil {
 		return nil, nil, err
 	}
-	c := &turns.Conversation{Messages: q.messages, Tools: q.tools, Open: q.open}
+	c := &q.Conversation
 	if q.kwargs == nil {
 		return c, m.Template, nil
 	}

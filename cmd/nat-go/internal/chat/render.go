@@ -47,12 +47,12 @@ func (r *Render) answer(dst, line []byte) ([]byte, error) {
 		return nil, err
 	}
 	if r.Normalise {
-		if q.messages, err = asTraces(line); err != nil {
+		if q.Messages, err = asTraces(line); err != nil {
 			return nil, err
 		}
 	}
 	res, err := r.tmpl.RenderIn(&r.room, template.Input{
-		Messages: q.messages, Tools: q.tools, AddGenerationPrompt: q.open, Kwargs: q.kwargs, Now: r.Now,
+		Messages: q.Messages, Tools: q.Tools, AddGenerationPrompt: q.Open, Kwargs: q.kwargs, Now: r.Now,
 	})
 	if err != nil {
 		return nil, err

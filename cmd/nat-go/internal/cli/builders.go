@@ -26,45 +26,46 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// pluginFlags are the flags that select plugins: by a configuration, or by a program's path.
-type pluginFlags struct {
-	config string
-	args   []string
+// withPlugins adds the flags that select plugins: by a configuration, or by a program's path.
+func withPlugins(cmd *cobra.Command) *cobra.Command {
+	cmd.Flags().String("config-file", "", "configuration whose plugins are used, in addition to the installed ones")
+	cmd.Flags().StringArray("arg", nil, "argument to pass to a plugin program that is given as a path (repeatable)")
+	return cmd
 }
 
-func (f *pluginFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.config, "config-file", "",
-		"configuration whose plugins are used, in addition to the installed ones")
-	cmd.Flags().StringArrayVar(&f.args, "arg", nil, "argument to pass to a plugin program that is given as a path (repeatable)")
+// selectedPlugins reads the catalog of the plugins that the flags select.
+func selectedPlugins(cmd *cobra.Command) (*inspect.Catalog, error) {
+	file, _ := cmd.Flags().GetString("config-file")
+	return pluginsOf(cmd, file)
 }
 
-// load reads the catalog of the selected plugins and prints any problems with the configuration.
-func (f *pluginFlags) load(cmd *cobra.Command) (*inspect.Catalog, error) {
-	c, found, err := inspect.Open(f.config, config.Options{Types: builtin.Types()})
+// pluginsOf reads the catalog of a configuration's plugins and prints any problems with the configuration.
+func pluginsOf(cmd *cobra.Command, configFile string) (*inspect.Catalog, error) {
+	c, found, err := inspect.Open(configFile, config.Options{Types: builtin.Types()})
 	if len(found) > 0 {
 		findingsPrinter(cmd)(found)
 	}
 	return c, err
 }
 
-// find finds a plugin by its program's path, or by its name in the catalog.
-func (f *pluginFlags) find(cmd *cobra.Command, name string) (*inspect.Named, error) {
-	if n, err := inspect.Program(name, f.args); n != nil || err != nil {
+// findPlugin finds a plugin by its program's path, or by its name in the catalog.
+func findPlugin(cmd *cobra.Command, name string) (*inspect.Named, error) {
+	if n, err := inspect.Program(name, repeatable(cmd, "arg")); n != nil || err != nil {
 		return n, err
 	}
-	c, err := f.load(cmd)
+	c, err := selectedPlugins(cmd)
 	if err != nil {
 		return nil, err
 	}
 	return c.Plugin(name)
 }
 
-// start starts the plugin that the user named.
-func (f *pluginFlags) start(cmd *cobra.Command, name string) (*host.Plugin, *inspect.Named, error) {
+// startPlugin starts the plugin that the user named.
+func startPlugin(cmd *cobra.Command, name string) (*host.Plugin, *inspect.Named, error) {
 	if b, ok := builtin.Builder(inspect.TypeOf(name)); ok { // a short name such as dpo is accepted, as by --builder
 		name = b.Info().Name
 	}
-	n, err := f.find(cmd, name)
+	n, err := findPlugin(cmd, name)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -73,32 +74,28 @@ func (f *pluginFlags) start(cmd *cobra.Command, name string) (*host.Plugin, *ins
 }
 
 func newBuildersListCmd() *cobra.Command {
-	var flags pluginFlags
-	cmd := &cobra.Command{
+	return withPlugins(&cobra.Command{
 		Use:   "list",
 		Short: "List the built-in builders and the builders in configured or installed plugins",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := flags.load(cmd)
+			c, err := selectedPlugins(cmd)
 			if err != nil {
 				return err
 			}
 			list := c.Builders(cmd.Context())
 			return printResult(cmd, list, func(w io.Writer) error { return list.Text(w, cmd.ErrOrStderr()) })
 		},
-	}
-	flags.add(cmd)
-	return cmd
+	})
 }
 
 func newBuildersDescribeCmd() *cobra.Command {
-	var flags pluginFlags
-	cmd := &cobra.Command{
+	return withPlugins(&cobra.Command{
 		Use:   "describe BUILDER|PLUGIN|PROGRAM",
 		Short: "Describe a builder and its settings",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			p, named, err := flags.start(cmd, args[0])
+			p, named, err := startPlugin(cmd, args[0])
 			if err != nil {
 				return err
 			}
@@ -109,9 +106,7 @@ func newBuildersDescribeCmd() *cobra.Command {
 			}
 			return printResult(cmd, d, d.Text)
 		},
-	}
-	flags.add(cmd)
-	return cmd
+	})
 }
 
 func newBuildersNewCmd() *cobra.Command {
@@ -154,19 +149,14 @@ func newBuildersNewCmd() *cobra.Command {
 }
 
 func newBuildersTryCmd() *cobra.Command {
-	var flags pluginFlags
 	var try inspect.Try
 	var settings string
-	cmd := &cobra.Command{
+	cmd := withPlugins(&cobra.Command{
 		Use:   "try BUILDER|PLUGIN|PROGRAM --from FILE",
 		Short: "Run a builder on a few examples and print what it builds from them, as JSON lines",
-		Long: `Run a builder on a few examples and print what it builds from them, as JSON lines.
-
-FILE is any input of nat-go run, with the same keys and the same grouping: NAT's workflow_output.json, traces (id,
-task_id, messages, reward) or candidates (id, turn_id, candidate_index, prompt, output, score).`,
-		Args: cobra.ExactArgs(1),
+		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			p, named, err := flags.start(cmd, args[0])
+			p, named, err := startPlugin(cmd, args[0])
 			if err != nil {
 				return err
 			}
@@ -175,8 +165,7 @@ task_id, messages, reward) or candidates (id, turn_id, candidate_index, prompt, 
 			try.Settings = []byte(settings)
 			return try.Run(cmd.Context(), p, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
-	}
-	flags.add(cmd)
+	})
 	cmd.Flags().StringVar(&try.Builder, "builder", "", "the plugin's builder to run")
 	cmd.Flags().StringVar(&settings, "settings", "{}", "its settings, as JSON")
 	cmd.Flags().StringVar(&try.From, "from", "", "file with examples (required)")
@@ -187,14 +176,13 @@ task_id, messages, reward) or candidates (id, turn_id, candidate_index, prompt, 
 
 // verifyFlags are the flags of builders verify.
 type verifyFlags struct {
-	plugin        pluginFlags
 	only, configs []string
 	from          string
 }
 
 func newBuildersVerifyCmd() *cobra.Command {
 	var flags verifyFlags
-	cmd := &cobra.Command{
+	cmd := withPlugins(&cobra.Command{
 		Use:   "verify PROGRAM|PLUGIN",
 		Short: "Check that a program is a valid builder plugin",
 		Long: "Check that a program is a valid builder plugin. The checks:\n\n  " + strings.Join(conformance.Names(), ", ") +
@@ -211,8 +199,7 @@ func newBuildersVerifyCmd() *cobra.Command {
 			}
 			return printReport(cmd, report, report.Text, report.Failed == 0)
 		},
-	}
-	flags.plugin.add(cmd)
+	})
 	cmd.Flags().StringArrayVar(&flags.only, "only", nil, "run only this check (repeatable)")
 	cmd.Flags().StringArrayVar(&flags.configs, "settings", nil, "BUILDER=JSON: settings to check a builder with (repeatable)")
 	cmd.Flags().StringVar(&flags.from, "from", "", "file with examples to build from, as for builders try")
@@ -221,7 +208,7 @@ func newBuildersVerifyCmd() *cobra.Command {
 
 // options returns the plugin, the checks and their inputs.
 func (f *verifyFlags) options(cmd *cobra.Command, program string) (conformance.Options, error) {
-	named, err := f.plugin.find(cmd, program)
+	named, err := findPlugin(cmd, program)
 	if err != nil {
 		return conformance.Options{}, err
 	}
@@ -270,13 +257,12 @@ func verifyPlugin(cmd *cobra.Command, opt conformance.Options) (*conformance.Rep
 }
 
 func newPluginsListCmd() *cobra.Command {
-	var flags pluginFlags
-	cmd := &cobra.Command{
+	return withPlugins(&cobra.Command{
 		Use:   "list",
 		Short: "List the configured and installed plugins, and show which are locked, without starting any",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := flags.load(cmd)
+			c, err := selectedPlugins(cmd)
 			if err != nil {
 				return err
 			}
@@ -294,23 +280,15 @@ func newPluginsListCmd() *cobra.Command {
 			}
 			return printText(cmd, map[string]any{"plugins": views}, t.Text)
 		},
-	}
-	flags.add(cmd)
-	return cmd
+	})
 }
 
 func newPluginsLockCmd() *cobra.Command {
-	var flags pluginFlags
-	cmd := &cobra.Command{
+	return withPlugins(&cobra.Command{
 		Use:   "lock [PLUGIN...]",
 		Short: "Write the version, checksum, protocol and settings of plugins to nat-go.lock; later runs refuse any others",
-		Long: `Write the version, checksum, protocol and settings of plugins to nat-go.lock. Later runs refuse any others.
-
-Without names, all plugins in the configuration are locked. Each is started once to query it. For a script,
-the files next to it with the same extension are locked too, such as the *.py files next to a main.py; for a Python module, all
-files in its package. The lock file is next to the configuration; put it under version control.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := flags.load(cmd)
+			c, err := selectedPlugins(cmd)
 			if err != nil {
 				return err
 			}
@@ -339,16 +317,13 @@ files in its package. The lock file is next to the configuration; put it under v
 			fmt.Fprintf(cmd.OutOrStdout(), "%s is written\n", c.Lock.Path())
 			return nil
 		},
-	}
-	flags.add(cmd)
-	return cmd
+	})
 }
 
 // checkPluginBlocks checks the blocks that configure plugins' builders against the builders' schemas. A schema comes
 // from the lock, or from the plugin, which is started to get it.
 func checkPluginBlocks(cmd *cobra.Command, file string, c *config.Config) []finding.Finding {
-	flags := pluginFlags{config: file}
-	plugins, err := flags.load(cmd)
+	plugins, err := pluginsOf(cmd, file)
 	if err != nil {
 		return []finding.Finding{{Severity: finding.Error, Code: config.CodePlugin, Message: err.Error()}}
 	}

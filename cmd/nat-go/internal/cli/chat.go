@@ -26,18 +26,7 @@ func newChatRenderCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "render --template T --input F",
 		Short: "Render conversations with a chat template, as transformers does",
-		Long: `Render conversations with a chat template, as transformers does.
-
-Reads JSON lines {"messages", "tools"?, "kwargs"?, "add_generation_prompt"?} and writes one line for each, in order:
-{"ok":true,"text":"...","spans":[{"start","end","message","field"}...]}, or
-{"ok":false,"error":{"code","message","line","column"}}.
-
-A span links bytes of the text to the message and the field that they come from; other text comes from the template, its
-variables or the tools. kwargs holds variables such as bos_token, eos_token and enable_thinking. Messages are rendered
-unchanged, except for transformers' aliases of reasoning; --as-traces parses arguments that are text and replaces null
-content with empty text, as runs do with traces.`,
-		Example: `  nat-go chat render --template chat_template.jinja --input conversations.jsonl`,
-		Args:    cobra.NoArgs,
+		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			text, err := readTemplate(source)
 			if err != nil {
@@ -83,12 +72,7 @@ func newChatTokensCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tokens --tokenizer D --input F",
 		Short: "Tokenise text as Hugging Face tokenizers does",
-		Long: `Tokenise text as Hugging Face tokenizers does with the same file, including truncation and padding.
-
-Reads JSON lines {"text", "add_special_tokens"} (true if absent) and writes one line for each, in order:
-{"ok":true,"ids":[...],"offsets":[[start,end],...]} with offsets in UTF-8 bytes, or {"ok":false,"error":{"code","message"}}.`,
-		Example: `  echo '{"text": "Hello <|im_end|>"}' | nat-go chat tokens --tokenizer models/qwen --input -`,
-		Args:    cobra.NoArgs,
+		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			t, err := loadTokenizer(path)
 			if err != nil {
@@ -139,21 +123,7 @@ func newChatMaskCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "mask --tokenizer D [--template T] --input F",
 		Short: "Show which tokens of conversations are the model's own",
-		Long: `Show which tokens of conversations are the model's own.
-
-Reads JSON lines {"messages", "tools"?, "kwargs"?, "add_generation_prompt"?} and writes one line for each, in order:
-{"ok":true,"ids":[...],"mask":[...],"straddle":...,"unstable":[message...],"filler":[[start,end)...]}, or
-{"ok":false,"error":{"code","message","line","column"}}.
-
-The ids are those that Hugging Face produces for the whole render. A token is in the mask if it overlaps any character
-of an assistant turn. straddle is true if a token crosses the edge of a turn. unstable lists the messages that are not
-rendered as they were sampled. filler lists ranges of bytes in turns that no model wrote, such as an empty think block.
-On a terminal, the conversations are printed in readable form instead: the tokens, their owners, and whether they are in
-the mask, with the reason if not. With --json, the JSON lines are printed on a terminal, too.
-With --token-rows, the ids and the mask are those of token rows: special tokens in content remain text, and filler and
-straddling tokens are not in the mask.`,
-		Example: `  nat-go chat mask --tokenizer models/qwen --input conversations.jsonl`,
-		Args:    cobra.NoArgs,
+		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			tok, err := loadTokenizer(path)
 			if err != nil {
@@ -219,10 +189,7 @@ func newChatProbeCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "probe --template T",
 		Short: "Find out what a chat template does with messages",
-		Long: `Find out what a chat template does with messages: which it accepts, trims, drops, hoists or rewrites, what ends a turn,
-what it adds that no model wrote, and where a hint can be inserted without changing other text.`,
-		Example: `  nat-go chat probe --template chat_template.jinja`,
-		Args:    cobra.NoArgs,
+		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			text, err := readTemplate(source)
 			if err != nil {

@@ -77,15 +77,7 @@ func newDatasetStatsCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stats PATH",
 		Short: "Describe a data set: margins, lengths, pairs per turn, repeats, leakage, drops",
-		Long: `Describe a data set: margins by score, lengths, how often the chosen answer is the longer one, pairs per turn, repeated and
-contradictory records, overlap between the sides of the split, and what was dropped and why.
-
-PATH is a run's folder, or rows as for dataset verify. Rows have no scores, so margins need a run's folder.
-
-Trainers of text rows render them with the model's chat template. With --template, this counts what that template would
-omit: reasoning, tool calls, and conversations that it refuses.`,
-		Example: `  nat-go dataset stats RUN --template MODEL`,
-		Args:    cobra.ExactArgs(1),
+		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			render, err := renderer(source)
 			if err != nil {
@@ -161,15 +153,7 @@ func newDatasetVerifyCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify PATH",
 		Short: "Reread a data set from its files alone and report any problems",
-		Long: `Reread a data set from its files alone and report any problems: rows that violate their format, files of
-mixed shapes, rows or prompts on both sides of the split, repeated and contradictory rows, and rows that differ from
-rows.jsonl. In a run's folder every file is compared with the manifest, and the token batches are checked against their
-proofs and the tokenizer; a run without a manifest is not verifiable.
-
-PATH is a run's folder, its dataset folder, the folder of a format, or one .jsonl file (even one written by another program),
-or - for rows from standard input.
-The exit code is 1 if there is an error.`,
-		Args: cobra.ExactArgs(1),
+		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p, err := findDataset(args[0], *limits)
 			// A run may have token batches but no text rows.
@@ -242,25 +226,10 @@ func runTokenizer(run runfolder.Folder, path string) (*tokenizer.Tokenizer, erro
 func newDatasetMergeCmd() *cobra.Command {
 	var m finetune.Request
 	var keep string
-	var outputDirs []string
-	cmd := &cobra.Command{
+	cmd := withOutputDirs(&cobra.Command{
 		Use:   "merge RUN...",
 		Short: "Join finished runs into one, without repeats, contradictions or leaks across the split",
-		Long: `Join finished runs, named by their folders or ids, into one run. Their records are curated together,
-which also finds copies and contradictions between runs, and split once, so that no example, task or prompt in one run's
-training set is in another's validation set. Dropped records are counted and listed with the reason, as in any run.
-
-The first of several copies is kept, in the order in which the runs are named. That order doesn't affect which contents
-are kept, but it does affect the order of the rows, and the side of the split for an example with copies. An input that
-several runs read is counted once. Runs made with different settings, formats or versions of nat-go are refused, and the
-error names the differences. A run whose files were changed is refused, too.
-
-With --keep-split, the validation side of a run is kept: only its records are used for validation, and other records
-that share an example, a task or a prompt with one of them are dropped (shares_validation). So records that were once in
-the validation set are never trained on later.`,
-		Example: `  nat-go dataset merge out/monday out/tuesday --run-id week
-  nat-go dataset merge out/week out/wednesday --keep-split out/week`,
-		Args: cobra.MinimumNArgs(1),
+		Args:  cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if m.OutputDir == "" && objects.Is(args[0]) {
 				return exit.Usagef("%s is in object storage: specify the merged run's folder with --to", args[0])
@@ -270,7 +239,7 @@ the validation set are never trained on later.`,
 			}
 			return withCopies(cmd, args, func(args []string) error {
 				for _, arg := range args {
-					f, err := runNamed(arg, outputDirs)
+					f, err := runNamed(cmd, arg)
 					if err != nil {
 						return err
 					}
@@ -282,21 +251,20 @@ the validation set are never trained on later.`,
 				return runRequest(cmd, 0, &m)
 			})
 		},
-	}
+	})
 	f := cmd.Flags()
 	f.StringVar(&keep, "keep-split", "", "the `RUN` whose validation side is kept unchanged")
 	f.StringVar(&m.RunID, "run-id", "", "name of the merged run and its folder; default: based on the time")
 	f.StringVar(&m.OutputDir, "to", "", "folder for the merged run; default: next to the first run")
-	addOutputDirs(cmd, &outputDirs)
 	return cmd
 }
 
-// runNamed returns the folder of the run that an argument names, either by path or by the id of a run in outputDirs.
-func runNamed(arg string, outputDirs []string) (runfolder.Folder, error) {
+// runNamed returns the folder of the run that an argument names, either by path or by id.
+func runNamed(cmd *cobra.Command, arg string) (runfolder.Folder, error) {
 	if runfolder.Has(arg) {
 		return runfolder.Folder(arg), nil
 	}
-	return runfolder.Find(arg, outputDirs...)
+	return runfolder.Find(arg, outputDirs(cmd)...)
 }
 
 // convertFlags are the flags of dataset convert.
@@ -311,17 +279,8 @@ type convertFlags struct {
 func newDatasetConvertCmd() *cobra.Command {
 	var flags convertFlags
 	cmd := &cobra.Command{
-		Use:   "convert PATH --format FORMAT",
-		Short: "Convert a data set to another format",
-		Long: `Convert a data set to another format with the same records and split. Anything a format can't hold is omitted and counted, with
-the reason. PATH is a run's folder, whose record log and decisions are read, or rows as for dataset verify, with --output.
-Rows hold less than the run's records: they lack scores and origins, and kto, verl and atropos rows don't identify their record.
-
-FORMAT.parquet is FORMAT as Parquet, which declares the type of every column: readers don't have to guess it from the first rows.
-sft_parquet and skyrl_pretokenized are built from the run's token batches instead: input_ids and labels, which TRL's SFTTrainer
-trains on unchanged, and input_ids and loss_mask, which SkyRL's SFT trainer does.
-
-The rows go to the run's own dataset folder and are recorded in its manifest, or to a folder of your choice with --output.`,
+		Use:     "convert PATH --format FORMAT",
+		Short:   "Convert a data set to another format",
 		Args:    cobra.ExactArgs(1),
 		PreRunE: flags.checkOutput,
 		RunE: func(cmd *cobra.Command, args []string) error {

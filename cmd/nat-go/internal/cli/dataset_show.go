@@ -41,20 +41,7 @@ func newDatasetShowCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show PATH",
 		Short: "Print records in readable form",
-		Long: `Print records in readable form: where they come from, the prompt, and the two answers of a pair side by
-side with their differing words marked. With --tokens, it prints a row of the token batches as written: for each token,
-its owner, and whether it is trained, with the reason if not. With --site, it prints an error site: the student's tokens
-next to the teacher's, with the hint and the target marked.
-
-PATH is a run's folder, rows as for dataset verify, or anything that nat-go run reads; for that, it shows the records
-built from the first examples. The flags select the records; --row names a row as dataset verify does.`,
-		Example: `  nat-go dataset show out/run1
-  nat-go dataset show out/run1 --example 7 --full
-  nat-go dataset show out/run1 --dropped contradiction
-  nat-go dataset show out/run1 --row trl/train.jsonl:12
-  nat-go dataset show out/run1 --site 1
-  nat-go dataset show out/run1 --tokens dpo/train/00000.safetensors:1`,
-		Args: cobra.ExactArgs(1),
+		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if flags.tokens != "" || cmd.Flags().Changed("site") {
 				return flags.showTokens(cmd, args[0])

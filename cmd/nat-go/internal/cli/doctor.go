@@ -18,23 +18,7 @@ func newDoctorCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor TRAINER [RUN | FILE ...]",
 		Short: "Compare the tokens that a trainer trains on with those that nat-go would train on",
-		Long: `Compare the tokens that a trainer trains on with those that nat-go would train on, token by token.
-
-TRAINER is trl. Its own classes, in your Python, tokenise the first rows of a run's data set (trl rows and sft batches),
-or of files: JSON lines with messages, prompt and completion, or prompt, chosen and rejected; token rows (input_ids,
-labels) as JSON lines or Parquet. Ids and masks are compared with those of our token rows, and differences are described
-in words: "TRL trains on 212 tokens here that we don't: tool results". A difference is not always an error: you decide
-whether those tokens should be trained on.
-
-With --serving, the folder that the model is served from is compared with the one it is trained with: template,
-vocabulary, special tokens, stop tokens. This requires neither Python nor rows.
-
-The exit code is 0 if nothing differs, 1 if something does or the trainer refuses the rows or settings, 3 if the
-trainer can't be run.`,
-		Example: `  nat-go doctor trl out/RUN
-  nat-go doctor trl train.jsonl --tokenizer models/qwen --set max_length=4096 --row 3
-  nat-go doctor trl out/RUN --python venv/bin/python --serving /srv/models/qwen-tuned`,
-		Args: cobra.MinimumNArgs(1),
+		Args:  cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), leaveSignals...)
 			defer stop()

@@ -3,6 +3,7 @@ package cli
 import (
 	"flag"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -18,7 +19,7 @@ import (
 // TestFeedsCoverAllFormats checks that the table has a complete line for every format and channel.
 func TestFeedsCoverAllFormats(t *testing.T) {
 	known := map[[2]string]bool{}
-	for _, f := range feeds() {
+	for _, f := range feeds().Feeds {
 		known[[2]string{f.Record, f.Format}] = true
 	}
 	for _, f := range rows.Formats() {
@@ -36,10 +37,22 @@ func TestFeedsCoverAllFormats(t *testing.T) {
 			t.Errorf("channel %s has no line", c.Name)
 		}
 	}
-	if slices.ContainsFunc(feeds(), func(f feed) bool {
+	if slices.ContainsFunc(feeds().Feeds, func(f feed) bool {
 		return f.Trains == "" || f.Lost == "" || f.Verified == "" || f.Trainer == ""
 	}) {
 		t.Error("a line has an empty cell")
+	}
+}
+
+// TestRecipes checks that there are recipes, and that each is a folder of the checkout.
+func TestRecipes(t *testing.T) {
+	if len(feeds().Recipes) == 0 {
+		t.Error("feeds.yaml has no recipes")
+	}
+	for _, r := range feeds().Recipes {
+		if info, err := os.Stat(filepath.Join("../../../..", r.Folder)); err != nil || !info.IsDir() || r.Does == "" {
+			t.Errorf("%+v: %v", r, err)
+		}
 	}
 }
 
@@ -54,7 +67,7 @@ func TestReadmeSaysTheSame(t *testing.T) {
 	}
 	table := regexp.MustCompile(`(?m)^(\| record \| as \|.*\n\|---.*\n)(?:\|.*\n)+`)
 	var lines strings.Builder
-	for _, f := range feeds() {
+	for _, f := range feeds().Feeds {
 		how, _, _ := strings.Cut(f.Verified, ":")
 		cells := []string{f.Record, f.Format, f.Trainer, f.Trains, f.Lost, how}
 		lines.WriteString("| " + strings.Join(cells, " | ") + " |\n")

@@ -47,17 +47,7 @@ func newFinetuneRunCmd(commitBytes int64) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run [FILE ...] [--config-file FILE]",
 		Short: "Build a data set from an agent's run and train on it",
-		Long: `Build a data set from an agent's run, or from any file of conversations, scored answers or pairs, and
-train on it.
-
-A file is JSON lines, JSON, Parquet or CSV, optionally compressed with gzip or zstd; a folder means the files in it,
-- means standard input. Without a configuration, the builder and the row format are chosen to suit the file
-(nat-go inspect FILE).`,
-		Example: `  nat-go run answers.jsonl
-  nat-go run --config-file finetune.yml
-  nat-go run --config-file nat.yml --from out/workflow_output.json --dry-run
-  nat-go run candidates.jsonl --builder dpo --format trl`,
-		Args: cobra.ArbitraryArgs,
+		Args:  cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, files []string) error {
 			flags.complete(cmd, files)
 			if len(flags.From) == 0 && flags.ConfigFile == "" && flags.Endpoint == "" {
@@ -201,27 +191,19 @@ func withEnv(cmd *cobra.Command, commitBytes int64, run func(context.Context, fi
 }
 
 func newFinetuneResumeCmd(commitBytes int64) *cobra.Command {
-	var outputDirs []string
 	var how finetune.Request
-	cmd := &cobra.Command{
+	cmd := withOutputDirs(&cobra.Command{
 		Use:   "resume RUN",
 		Short: "Continue an interrupted run, or submit a data set that was not accepted",
-		Long: `Continue a run, given its folder or id. Work already done is kept: the record log is continued after its last commit, a
-complete data set is submitted, a running job is waited for.
-
-It is an error if anything that determines the data set has changed since the run began: an input, a setting, a variable
-that a setting refers to, a plugin's program, the tokenizer, the template, or nat-go itself. --accept-changed continues
-anyway and keeps existing output unchanged; the manifest records that.`,
-		Args: cobra.ExactArgs(1),
+		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var err error
-			if how.Resume, err = runNamed(args[0], outputDirs); err != nil {
+			if how.Resume, err = runNamed(cmd, args[0]); err != nil {
 				return err
 			}
 			return runRequest(cmd, commitBytes, &how)
 		},
-	}
-	addOutputDirs(cmd, &outputDirs)
+	})
 	cmd.Flags().BoolVar(&how.Detach, "detach", false, "submit the job and don't wait for it")
 	cmd.Flags().StringArrayVarP(&how.Overrides, "override", "o", nil, "override a setting of the run: PATH=VALUE or PATH VALUE (repeatable)")
 	cmd.Flags().StringArrayVar(&how.Accept, "accept-changed", nil, "continue although this, named as in the error, has changed (repeatable)")
@@ -230,16 +212,24 @@ anyway and keeps existing output unchanged; the manifest records that.`,
 
 var defaultOutputDirs = []string{"out", ".tmp/nat/finetuning"}
 
-// addOutputDirs adds the flag for the folders that contain runs. The defaults are out, where runs without a
+// withOutputDirs adds the flag for the folders that contain runs. The defaults are out, where runs without a
 // configuration are written, and NAT's default output_dir.
-func addOutputDirs(cmd *cobra.Command, dirs *[]string) {
-	cmd.Flags().StringArrayVar(dirs, "output-dir", defaultOutputDirs,
-		"folder in which run ids are looked up (repeatable)")
+func withOutputDirs(cmd *cobra.Command) *cobra.Command {
+	cmd.Flags().StringArray("output-dir", defaultOutputDirs, "folder in which run ids are looked up (repeatable)")
+	return cmd
 }
 
-// loadJob finds a run, which may be an id in one of the folders, and reads its job.
-func loadJob(run string, outputDirs []string) (runfolder.Folder, *jobs.Job, error) {
-	dir, err := runfolder.Find(run, outputDirs...)
+// outputDirs returns the folders that contain runs. A command without the flag has the default ones.
+func outputDirs(cmd *cobra.Command) []string {
+	if dirs := repeatable(cmd, "output-dir"); dirs != nil {
+		return dirs
+	}
+	return defaultOutputDirs
+}
+
+// loadJob finds a run, which may be an id in one of the output folders, and reads its job.
+func loadJob(cmd *cobra.Command, run string) (runfolder.Folder, *jobs.Job, error) {
+	dir, err := runfolder.Find(run, outputDirs(cmd)...)
 	if err != nil {
 		return "", nil, err
 	}
@@ -260,8 +250,8 @@ func openJob(dir runfolder.Folder, j *jobs.Job, cmd *cobra.Command) (*jobs.Clien
 }
 
 // withJob opens a run's job, calls do with it, and reports the job together with do's error.
-func withJob(cmd *cobra.Command, run string, outputDirs []string, do func(*jobs.Client, *jobs.Job) error) error {
-	dir, j, err := loadJob(run, outputDirs)
+func withJob(cmd *cobra.Command, run string, do func(*jobs.Client, *jobs.Job) error) error {
+	dir, j, err := loadJob(cmd, run)
 	if err != nil {
 		return err
 	}
@@ -362,14 +352,13 @@ func force(stderr io.Writer, leave *jobs.Leave) {
 }
 
 func newFinetuneListCmd() *cobra.Command {
-	var dirs []string
-	cmd := &cobra.Command{
+	return withOutputDirs(&cobra.Command{
 		Use:   "list [FOLDER...]",
 		Short: "List runs with the last known state of their jobs",
 		Args:  cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, folders []string) error {
 			if len(folders) == 0 {
-				folders = dirs
+				folders = outputDirs(cmd)
 			}
 			list, err := jobs.List(folders...)
 			if err != nil {
@@ -382,9 +371,7 @@ func newFinetuneListCmd() *cobra.Command {
 			}
 			return printText(cmd, map[string]any{"runs": list}, t.Text)
 		},
-	}
-	addOutputDirs(cmd, &dirs)
-	return cmd
+	})
 }
 
 func listLine(e jobs.Entry) []string {
@@ -407,19 +394,13 @@ func listLine(e jobs.Entry) []string {
 }
 
 func newFinetuneStatusCmd() *cobra.Command {
-	var dirs []string
 	var offline bool
-	cmd := &cobra.Command{
+	cmd := withOutputDirs(&cobra.Command{
 		Use:   "status RUN",
 		Short: "Show the state of a run's job",
-		Long: `Show the state of a run's job. Only the run folder is needed, so this also works on another machine. RUN is a run
-folder or a run id.
-
-The trainer is queried once; secrets are read from the environment, as for the run. If the trainer can't be reached, the
-last known state is shown and the exit code is 3.`,
-		Args: cobra.ExactArgs(1),
+		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			dir, j, err := loadJob(args[0], dirs)
+			dir, j, err := loadJob(cmd, args[0])
 			if err != nil || offline {
 				if j != nil {
 					return report(cmd, dir, j, err)
@@ -433,25 +414,18 @@ last known state is shown and the exit code is 3.`,
 			}
 			return report(cmd, dir, j, err)
 		},
-	}
-	addOutputDirs(cmd, &dirs)
+	})
 	cmd.Flags().BoolVar(&offline, "offline", false, "show the last known state without asking the trainer")
 	return cmd
 }
 
 func newFinetuneWaitCmd() *cobra.Command {
-	var dirs []string
-	cmd := &cobra.Command{
+	return withOutputDirs(&cobra.Command{
 		Use:   "wait RUN",
 		Short: "Wait for a run's job to end, including deployment",
-		Long: `Wait for a run's job to end. Only the run folder is needed, so this also works on another machine. RUN is a run
-folder or a run id.
-
-An interrupt leaves the job running; a second one within three seconds cancels it. The exit code is 0 if the job was
-completed, 1 if it failed or was cancelled, 3 if it could not be followed to its end.`,
-		Args: cobra.ExactArgs(1),
+		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return withJob(cmd, args[0], dirs, func(c *jobs.Client, j *jobs.Job) error {
+			return withJob(cmd, args[0], func(c *jobs.Client, j *jobs.Job) error {
 				c.Watch = printUpdates(cmd.ErrOrStderr())
 				c.Output = func(b []byte) { _, _ = io.WriteString(cmd.ErrOrStderr(), secret.Shape(terminal.Output(b))) }
 				leave, stop := leaveOnSignals(cmd)
@@ -463,26 +437,21 @@ completed, 1 if it failed or was cancelled, 3 if it could not be followed to its
 				return c.Wait(cmd.Context(), j, leave)
 			})
 		},
-	}
-	addOutputDirs(cmd, &dirs)
-	return cmd
+	})
 }
 
 func newFinetuneCancelCmd() *cobra.Command {
-	var dirs []string
-	cmd := &cobra.Command{
+	return withOutputDirs(&cobra.Command{
 		Use:   "cancel RUN",
 		Short: "Cancel a run's job",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return withJob(cmd, args[0], dirs, func(c *jobs.Client, j *jobs.Job) error {
+			return withJob(cmd, args[0], func(c *jobs.Client, j *jobs.Job) error {
 				if err := c.Cancel(cmd.Context(), j); err != nil {
 					return err
 				}
 				return c.Refresh(cmd.Context(), j)
 			})
 		},
-	}
-	addOutputDirs(cmd, &dirs)
-	return cmd
+	})
 }

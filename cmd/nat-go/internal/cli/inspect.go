@@ -31,21 +31,6 @@ func newInspectCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "inspect [PATH ...]",
 		Short: "Describe a file: its format, its content, and the records that builders would build from it",
-		Long: `Describe a file or folder: its format (JSON lines, JSON, Parquet, CSV, also compressed; - is standard input), how it is read,
-what it contains, and what each builder would build from it. Nothing is written. A folder may hold files of several formats:
-each is reported separately, and files that can't be read are listed with the reason. Stored sessions are read to their
-end; of other large inputs, only the beginning is read. --quick reads a sample of each file and reports how large it is.
-
-Without a path, agent logs in their usual locations are listed, but not read.
-
-With --policy and --tokenizer, the traces' claims about this model's calls are checked: the recorded prompt token
-counts and the recorded ids. A call whose trace disagrees with the tokenizer counts as partial.`,
-		Example: `  nat-go inspect answers.parquet
-  zcat runs.jsonl.gz | nat-go inspect -
-  nat-go inspect answers.csv --map output=reply
-  nat-go inspect ~/.claude/projects --quick
-  nat-go inspect traces.jsonl --where 'reward > 0.5 and "refund" in called'
-  nat-go inspect traces.jsonl --tokenizer ./my-model --policy my-model`,
 		RunE: func(cmd *cobra.Command, paths []string) error {
 			if len(paths) == 0 {
 				return listLogs(cmd)
@@ -98,9 +83,7 @@ func newInitCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init PATH...",
 		Short: "Look at an input and write a small, commented configuration for it",
-		Long: `Look at an input, choose a builder, row formats and a split for it, and write a small, commented configuration
-that works unchanged: to standard output, or to the file given with --write. Findings about the input go to standard error.`,
-		Args: cobra.ArbitraryArgs,
+		Args:  cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, paths []string) error {
 			in.From = append(in.From, paths...)
 			if len(in.From) == 0 {
@@ -178,16 +161,7 @@ func newValidateCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "validate FILE",
 		Short: "Check a configuration and report all problems",
-		Long: `Check a configuration and report all problems, with file, line and column, and how to fix them.
-
-Inputs, tokenizer and programs that it names must exist, unless --no-files is given. The beginning of the inputs is
-read as in a run, to report entries that can't be read or would be omitted, and builders that build nothing
-from them. Nothing is run or written. Plugins that are not in nat-go.lock are started to query their settings, unless
---no-plugins is given.
-The exit code is 2 if there is an error, 0 if there are only warnings and notes.`,
-		Example: `  nat-go validate finetune.yml
-  nat-go validate finetune.yml --report sarif > findings.sarif`,
-		Args: cobra.MaximumNArgs(1),
+		Args:  cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			file, err := oneConfig(args, file)
 			if err != nil {

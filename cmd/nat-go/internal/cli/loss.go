@@ -55,17 +55,7 @@ func newLossJSDCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "jsd --input F.safetensors [--output G.safetensors]",
 		Short: "Compute the generalised Jensen-Shannon divergence of rows of logits, with its gradient",
-		Long: `Compute the generalised Jensen-Shannon divergence of rows of logits, with its gradient, exactly, to check
-another implementation of the loss.
-
-With q = softmax(student/T), p = softmax(teacher/T) and M = (1-b) q + b p a row's loss is b KL(p||M) + (1-b) KL(q||M);
-b = 0 is KL(p||q), b = 1 is KL(q||p). There is no factor T^2.
-
-The input holds student_logits and teacher_logits [rows, V] (F32, BF16 or F16), and may hold weights [rows] and labels [rows];
-rows whose label is -100 are ignored. The output holds row_loss float64 [rows], before weights, and grad float32 [rows, V]:
-the gradient with respect to student_logits of sum(w*loss)/sum(w), or with --reduction sum of sum(w*loss). Totals are printed as JSON.`,
-		Example: `  nat-go loss jsd --input logits.safetensors --output loss.safetensors --jsd-beta 0.5 --temperature 1`,
-		Args:    cobra.NoArgs,
+		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if reduction != "mean" && reduction != "sum" {
 				return exit.Usagef("--reduction: expected mean or sum, got %q", reduction)
@@ -140,24 +130,7 @@ func newLossCompositeCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "composite --batch B.safetensors --logits L.safetensors [--batch ... --logits ...]",
 		Short: "Compute grpo + alpha_sdpo * jsd + beta_replay * dpo from batches and the logits a trainer dumped for them",
-		Long: `Compute grpo + alpha_sdpo * jsd + beta_replay * dpo from batches and the logits a trainer dumped for them, with
-gradients, to check the trainer's own loss. The n-th --logits belongs to the n-th --batch; together they are one optimiser
-step, whose denominators cover all of them. Tensors of the logits (F32, BF16 or F16; logits at position t-1 predict token t):
-
-  rl    logits [R,T,V]; ref_logprobs [R,T] with --kl
-  dpo   chosen_logits, rejected_logits [R,T,V]; ref_chosen_logps, ref_rejected_logps [R] if the batch has none
-  sdpo  student_logits, teacher_logits: [P,V] at the pair positions, or [R,T,V]; without teacher_logits the batch's
-        pair_teacher_topk_ columns are the teacher, at temperature 1 unless pair_teacher_temperature [1] gives another;
-        --temperature must be the same
-
-Batches of collator.format composer are read, too. For a file with all channels of a step, the tensors are logits (of
-input_ids), teacher_logits, chosen_logits and rejected_logits. Without old_logprobs, the policy is compared with itself,
-as trainers do.
-
-The output holds the gradient of the loss with respect to each, named after it: chosen_logits_grad. If there is more
-than one batch, the names begin with the batch's number: 2.student_logits_grad. Metrics are printed as JSON.`,
-		Example: `  nat-go loss composite --batch batches/dpo/train/00000.safetensors --logits dumped.safetensors --dpo-beta 0.1`,
-		Args:    cobra.NoArgs,
+		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if len(batches) != len(logits) {
 				return exit.Usagef("%d --batch and %d --logits: each batch needs its own logits", len(batches),
@@ -303,19 +276,7 @@ func newLossCheckCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check --batch B.safetensors --logits L.safetensors",
 		Short: "Compare a training script's own loss terms with exact ones, token by token",
-		Long: `Compare a training script's own loss terms with exact ones, token by token, as natgo.loss.check in the
-Python package does. The file of logits holds the tensors that loss composite reads (sft: logits [R,T,V]), and some of
-the script's terms:
-
-  sft, rl  yours.token_losses [R,T]: the term of the token at t, before weights; 0 where nothing is trained
-  dpo      yours.chosen_logps, yours.rejected_logps [R,T]: log p of each trained token; yours.pair_losses [R]
-  sdpo     yours.pair_losses [P]: the divergence at each pair
-  all      yours.loss: the reduced loss
-
-[R,T-1] is also accepted, with the term of token t at t-1. The report is printed as JSON: how many terms differ, the
-first of them by row and token, and mistakes that would explain all differences in a term. The limit is 64 rows.`,
-		Example: `  nat-go loss check --batch batches/dpo/train/00000.safetensors --logits dumped.safetensors`,
-		Args:    cobra.NoArgs,
+		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			options, err := o.parse(cmd)
 			if err != nil {

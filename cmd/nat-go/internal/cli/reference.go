@@ -33,9 +33,7 @@ func newExplainCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain [CODE]",
 		Short: "Explain a drop reason or finding code, and say what to do about it",
-		Long: `Explain a drop reason (tie) or a finding code (NG1203), and say what to do about it. Without a code,
-list all codes; with the name of an area (source, build, gate, curate, write, config, dataset, ...), list that area's codes.`,
-		Args: cobra.MaximumNArgs(1),
+		Args:  cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			pages, err := explain.Find(strings.Join(args, "")) // at most one
 			if err != nil {
@@ -57,12 +55,6 @@ list all codes; with the name of an area (source, build, gate, curate, write, co
 type recipe struct {
 	Folder string `json:"folder"`
 	Does   string `json:"does"`
-}
-
-var recipes = []recipe{
-	{"examples/trl-dpo", "NAT runs -> pairs -> TRL's DPOTrainer with LoRA: first loss 0.693"},
-	{"examples/trl-sft", "traces -> token rows in Parquet -> TRL's SFTTrainer: first loss matches the file's own labels"},
-	{"examples/hints-composite", "traces -> failed calls, hints -> token batches -> the composite trainer: dpo 0.693147, jsd above 0"},
 }
 
 // input is a file format that nat-go reads.
@@ -94,17 +86,13 @@ func newFormatsCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "formats",
 		Short: "List the formats: who reads them, what they hold, and which tokens trainers train on",
-		Long: `List the formats of text rows (who reads them, what they hold, what a row looks like), then the inputs
-and the programs whose files they were tested on, then, for each kind of record and each format it can be written in,
-the tokens that the trainer trains on, the parts of the record that are lost, and how this was verified.
-Trainers of text rows tokenise them again; only token batches (sft, dpo, rl, sdpo) have exact masks.`,
-		Args: cobra.NoArgs,
+		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var all []rowFormat
 			for _, f := range rows.Formats() {
 				all = append(all, rowFormat{f.Name, f.Consumer, lists.Map(f.Carries, builders.Kind.String), f.Shape})
 			}
-			v := map[string]any{"formats": all, "feeds": feeds(), "recipes": recipes, "inputs": inputs()}
+			v := map[string]any{"formats": all, "feeds": feeds().Feeds, "recipes": feeds().Recipes, "inputs": inputs()}
 			return printText(cmd, v, func(width int) string {
 				s := formatsScreen{width: width}
 				s.formats(all)
@@ -160,7 +148,7 @@ func (s *formatsScreen) inputs() {
 
 func (s *formatsScreen) feeds() {
 	s.text.WriteString("\nWhat trainers train on\n")
-	for _, f := range feeds() {
+	for _, f := range feeds().Feeds {
 		s.table(0, []string{fmt.Sprintf("%s as %s -> %s", f.Record, f.Format, f.Trainer)})
 		s.table(2, []string{"trains  ", f.Trains}, []string{"lost", f.Lost}, []string{"verified", f.Verified})
 	}
@@ -169,7 +157,7 @@ func (s *formatsScreen) feeds() {
 func (s *formatsScreen) recipes() {
 	s.text.WriteByte('\n')
 	s.table(0, []string{"Complete recipes, from agent runs to a trained model, with the expected report of the first step"})
-	for _, r := range recipes {
+	for _, r := range feeds().Recipes {
 		s.table(0, []string{r.Folder, r.Does})
 	}
 	s.text.WriteByte('\n')
@@ -191,13 +179,16 @@ type feed struct {
 //go:embed feeds.yaml
 var feedsFile []byte
 
-// feeds returns the entries of feeds.yaml.
-var feeds = sync.OnceValue(func() []feed {
-	var file struct{ Feeds []feed }
+// feeds returns the content of feeds.yaml.
+var feeds = sync.OnceValue(func() (file struct {
+	Feeds   []feed
+	Recipes []recipe
+},
+) {
 	if err := yaml.Unmarshal(feedsFile, &file); err != nil {
 		panic(err) // cannot happen: the file is embedded, and tests parse it
 	}
-	return file.Feeds
+	return file
 })
 
 func newSchemaCmd() *cobra.Command {
@@ -206,14 +197,7 @@ func newSchemaCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "schema",
 		Short: "Print the JSON Schema of the configuration file",
-		Long: `Print the JSON Schema of the configuration file, for editors and other tools.
-
-	nat-go schema --draft 07 > nat-go.schema.json
-
-and, as the first line of a configuration, for editors with a YAML language server:
-
-	# yaml-language-server: $schema=nat-go.schema.json`,
-		Args: cobra.NoArgs,
+		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if markdown {
 				_, err := cmd.OutOrStdout().Write(config.Page(builtin.Types()))
@@ -238,11 +222,7 @@ func newManCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "man FOLDER",
 		Short: "Write the manual pages, one per command",
-		Long: `Write the manual pages, one per command, into a folder, which is created if it does not exist.
-
-man finds the pages if the folder is named man1 and is in a folder on man's search path.`,
-		Example: `  nat-go man ~/.local/share/man/man1 && man nat-go-finetune-run`,
-		Args:    cobra.ExactArgs(1),
+		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := os.MkdirAll(args[0], 0o755); err != nil {
 				return exit.Environmentf("cannot create the folder for the manual pages: %w", err)
@@ -251,6 +231,7 @@ man finds the pages if the folder is named man1 and is in a folder on man's sear
 			head := &doc.GenManHeader{
 				Section: "1", Source: "nat-go " + finetune.Version(), Manual: "nat-go", Date: new(time.Time),
 			}
+			each(cmd.Root(), describe)
 			if err := doc.GenManTree(cmd.Root(), head, args[0]); err != nil {
 				return exit.Environmentf("cannot write the manual pages: %w", err)
 			}

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -11,10 +12,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"gopkg.in/yaml.v3"
 
 	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
@@ -121,10 +124,15 @@ func newRootCmd(p Program) *cobra.Command {
 	f.BoolP("verbose", "v", false, "also log details that are usually omitted")
 	f.Bool("json", false, "print JSON on standard output instead of text")
 	root.MarkFlagsMutuallyExclusive("quiet", "verbose")
-	root.AddCommand(newBenchCmd(), newCollateCmd(), newShardCmd(p.CommitBytes), newSchemaCmd(),
+	root.AddCommand(newBenchCmd(), newCollateCmd(), newSchemaCmd(),
 		newValidateCmd(), newInitCmd(), newInspectCmd(),
 		newFinetuneRunCmd(p.CommitBytes), newViewCmd(), readsStored(newDoctorCmd()), newExplainCmd(), newFormatsCmd(),
 		newPluginServeCmd(), newManCmd(), newVersionCmd(),
+		group("shard", "Divide a run between machines: plan it, build its shards, merge them",
+			newShardPlanCmd(p.CommitBytes), newShardRunCmd(p.CommitBytes), newShardStatusCmd(),
+			newShardMergeCmd(p.CommitBytes),
+			group("script", "Write scripts that execute a plan on Slurm, Kubernetes or Ray",
+				newScriptSlurmCmd(), newScriptK8sCmd(), newScriptRayCmd())),
 		group("chat", "Show how a chat template and a tokenizer process messages",
 			newChatMaskCmd(), newChatProbeCmd(), newChatRenderCmd(), newChatTokensCmd()),
 		group("finetune", "Build data sets, run training jobs and manage them",
@@ -138,8 +146,8 @@ func newRootCmd(p Program) *cobra.Command {
 		group("builders", "List, describe, create, check and try trajectory builders", newBuildersListCmd(),
 			newBuildersDescribeCmd(), newBuildersNewCmd(), newBuildersVerifyCmd(), newBuildersTryCmd()),
 		group("plugins", "List and lock plugins, which provide builders", newPluginsListCmd(), newPluginsLockCmd()))
-	refuseMisspelt(root)
-	addCompletions(root)
+	each(root, refuseMisspelt)
+	each(root, addCompletions)
 	return root
 }
 
@@ -150,14 +158,49 @@ func group(use, short string, of ...*cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// refuseMisspelt makes misspelt subcommands an error. By default, cobra prints the parent's help and reports success.
-func refuseMisspelt(of *cobra.Command) {
-	for _, c := range of.Commands() {
-		if c.HasSubCommands() && !c.Runnable() {
-			c.Args = cobra.NoArgs
-			c.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+// each calls do for a command and all commands below it.
+func each(c *cobra.Command, do func(*cobra.Command)) {
+	do(c)
+	for _, sub := range c.Commands() {
+		each(sub, do)
+	}
+}
+
+// repeatable returns the values of a repeatable flag, or nil if the command doesn't have it. GetStringArray formats and
+// parses the values as CSV, which loses an empty value and changes line breaks.
+func repeatable(cmd *cobra.Command, name string) []string {
+	if f := cmd.Flags().Lookup(name); f != nil {
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			return list.GetSlice()
 		}
-		refuseMisspelt(c)
+	}
+	return nil
+}
+
+// refuseMisspelt makes misspelt subcommands an error. By default, cobra prints the parent's help and reports success.
+func refuseMisspelt(c *cobra.Command) {
+	if c.HasSubCommands() && !c.Runnable() {
+		c.Args = cobra.NoArgs
+		c.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	}
+}
+
+//go:embed help.yaml
+var helpFile []byte
+
+// helpTexts returns the texts in help.yaml, by command.
+var helpTexts = sync.OnceValue(func() (of map[string]struct{ Long, Example string }) {
+	if err := yaml.Unmarshal(helpFile, &of); err != nil {
+		panic(err) // cannot happen: the file is embedded, and tests parse it
+	}
+	return of
+})
+
+// describe gives a command its texts from help.yaml. It is called only for help, because parsing the file takes time.
+func describe(c *cobra.Command) {
+	_, name, _ := strings.Cut(c.CommandPath(), " ")
+	if texts, ok := helpTexts()[name]; ok {
+		c.Long, c.Example = texts.Long, texts.Example
 	}
 }
 
@@ -166,6 +209,7 @@ func refuseMisspelt(of *cobra.Command) {
 func addHelp(root *cobra.Command) {
 	help := root.HelpFunc()
 	root.SetHelpFunc(func(c *cobra.Command, args []string) {
+		describe(c)
 		help(c, args)
 		if c.Runnable() {
 			fmt.Fprint(c.OutOrStdout(), exitCodes)
@@ -241,35 +285,32 @@ var valueNames = map[string]string{
 // values returns the values of a flag or an argument, with any description after a tab.
 type values func(cmd *cobra.Command) []string
 
-// addCompletions lets shells complete the values of flags and arguments. `nat-go completion SHELL` writes the script
-// for a shell.
-func addCompletions(root *cobra.Command) {
-	flags := map[string]values{
+// flagValues lists the values of flags, and argumentValues those of commands' arguments.
+var (
+	flagValues = map[string]values{
 		"format": formatValues, "builder": builderValues, "dropped": reasonValues, "source": sourceValues,
 		"compat": words("nat"), "split": words("train", "validation"), "report": words(findingFormats...),
 		"prompt-as": words("user_message", "text"), "lang": words("go", "python"), "draft": words("2020-12", "07"),
 	}
-	arguments := map[string]values{
+	argumentValues = map[string]values{
 		"explain": codeValues, "resume": runValues, "status": runValues, "wait": runValues, "cancel": runValues,
 		"show": runValues, "stats": runValues, "verify": runValues, "convert": runValues,
 		"doctor": words("trl\tHugging Face's trainers"), "describe": builderValues, "try": builderValues,
 	}
-	var walk func(*cobra.Command)
-	walk = func(c *cobra.Command) {
-		for name, list := range flags {
-			if c.Flags().Lookup(name) != nil {
-				then := completes(list, cobra.ShellCompDirectiveNoFileComp)
-				_ = c.RegisterFlagCompletionFunc(name, then) // the flag exists
-			}
-		}
-		if list := arguments[c.Name()]; list != nil && c.ValidArgsFunction == nil && !c.HasSubCommands() {
-			c.ValidArgsFunction = completes(list, cobra.ShellCompDirectiveDefault) // the argument may also be a path
-		}
-		for _, sub := range c.Commands() {
-			walk(sub)
+)
+
+// addCompletions lets shells complete the values of a command's flags and arguments. `nat-go completion SHELL` writes
+// the script for a shell.
+func addCompletions(c *cobra.Command) {
+	for name, list := range flagValues {
+		if c.Flags().Lookup(name) != nil {
+			then := completes(list, cobra.ShellCompDirectiveNoFileComp)
+			_ = c.RegisterFlagCompletionFunc(name, then) // the flag exists
 		}
 	}
-	walk(root)
+	if list := argumentValues[c.Name()]; list != nil && c.ValidArgsFunction == nil && !c.HasSubCommands() {
+		c.ValidArgsFunction = completes(list, cobra.ShellCompDirectiveDefault) // the argument may also be a path
+	}
 }
 
 func completes(list values, then cobra.ShellCompDirective) cobra.CompletionFunc {
@@ -315,11 +356,7 @@ func codeValues(*cobra.Command) (out []string) {
 // runValues returns the run folders in the output folders. Within each output folder they are in descending order of
 // name, because run ids begin with the time unless the user chose them.
 func runValues(cmd *cobra.Command) []string {
-	roots, err := cmd.Flags().GetStringArray("output-dir")
-	if err != nil {
-		roots = defaultOutputDirs
-	}
-	folders, _ := runfolder.List(roots...)
+	folders, _ := runfolder.List(outputDirs(cmd)...)
 	out := lists.Map(folders, func(f runfolder.Folder) string { return filepath.Clean(string(f)) })
 	slices.Reverse(out)
 	return out

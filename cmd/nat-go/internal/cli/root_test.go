@@ -1,14 +1,17 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"gopkg.in/yaml.v3"
 )
 
 // TestJSON checks that commands which need no input print JSON with --json, which all commands have.
@@ -29,6 +32,67 @@ func TestJSON(t *testing.T) {
 		if code, stdout, stderr := command(append(args, "--json")...); code != 0 || !json.Valid([]byte(stdout)) {
 			t.Errorf("%v: exit %d: %s%.200s", args, code, stderr, stdout)
 		}
+	}
+}
+
+// TestHelpTexts checks that each entry in help.yaml belongs to a command and describes it, and that its examples call
+// commands with flags that they have.
+func TestHelpTexts(t *testing.T) {
+	var known map[string]struct{ Long, Example string }
+	file := yaml.NewDecoder(bytes.NewReader(helpFile))
+	if file.KnownFields(true); file.Decode(&known) != nil {
+		t.Error("help.yaml has keys other than long and example")
+	}
+	root := newRootCmd(Program{})
+	call, flag := regexp.MustCompile(`nat-go ([^-'"|&][^|&\n]*)`), regexp.MustCompile(` --([a-z-]+)`)
+	for name, texts := range helpTexts() {
+		c, _, err := root.Find(strings.Fields(name))
+		if err != nil || c.CommandPath() != "nat-go "+name || texts.Long == "" {
+			t.Errorf("%s: %v, long %q", name, err, texts.Long)
+		}
+		if c.Long != "" || c.Example != "" {
+			t.Errorf("%s: the command has texts in Go, too, which help.yaml replaces", name)
+		}
+		for _, line := range call.FindAllStringSubmatch(texts.Example, -1) {
+			c, _, err := root.Find(strings.Fields(line[1]))
+			if err != nil || c == root {
+				t.Errorf("%s: example %q: %v", name, line[0], err)
+				continue
+			}
+			for _, f := range flag.FindAllStringSubmatch(line[1], -1) {
+				if c.Flag(f[1]) == nil {
+					t.Errorf("%s: example %q: unknown flag --%s", name, line[0], f[1])
+				}
+			}
+		}
+	}
+}
+
+// TestRepeatableFlags checks that the values of repeatable flags are the given ones.
+func TestRepeatableFlags(t *testing.T) {
+	for _, values := range [][]string{{""}, {"", ""}, {"a\r\nb", `x,"y"`, "\n"}} {
+		cmd := withPlugins(withOutputDirs(&cobra.Command{}))
+		var args []string
+		for _, v := range values {
+			args = append(args, "--arg="+v, "--output-dir="+v)
+		}
+		if err := cmd.ParseFlags(args); err != nil {
+			t.Fatal(err)
+		}
+		if got := repeatable(cmd, "arg"); !slices.Equal(got, values) {
+			t.Errorf("--arg: got %q, want %q", got, values)
+		}
+		if got := outputDirs(cmd); !slices.Equal(got, values) {
+			t.Errorf("--output-dir: got %q, want %q", got, values)
+		}
+	}
+	if got := outputDirs(withOutputDirs(&cobra.Command{})); !slices.Equal(got, defaultOutputDirs) {
+		t.Errorf("--output-dir without a value: %q", got)
+	}
+	without := &cobra.Command{}
+	without.Flags().String("output-dir", "", "")
+	if got := outputDirs(without); !slices.Equal(got, defaultOutputDirs) {
+		t.Errorf("another --output-dir: %q", got)
 	}
 }
 

@@ -22,17 +22,7 @@ func newCollateCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "collate",
 		Short: "Build token batches from traces for a training loop, over standard input and output",
-		Long: `Build token batches from traces for a training loop, over standard input and output. natgo.Collator in
-the Python package uses this command.
-
-An input frame is the length of a JSON object, in four bytes, and the object. An output frame is the length of a JSON
-head, in four bytes, the length of a body, in eight, the head and the body; the body is a safetensors file, or empty.
-Lengths are little-endian. The first input frame holds the settings {"tokenizer", "channels", "collator", "source",
-"builders"}, named as in a configuration; each later one is {"id", "traces"}. An answer contains the tensors, the counts
-of drops by reason, and the first drops. A request that can't be answered gets {"error": {"code", "message", "where"}},
-and the next one is read. The command exits when its input ends.`,
-		Example: `  python3 -c 'import natgo; print(natgo.Collator("models/qwen", channels=["rl"])(traces))'`,
-		Args:    cobra.NoArgs,
+		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), leaveSignals...)
 			defer stop()

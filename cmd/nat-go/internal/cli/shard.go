@@ -21,24 +21,6 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// newShardCmd returns the group of commands that divide a run among processes and machines.
-func newShardCmd(commitBytes int64) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "shard",
-		Short: "Divide a run between machines: plan it, build its shards, merge them",
-		Long: `Divide a run between processes and machines that share a folder or object storage. The data set is the
-one that a single machine would build, byte for byte, regardless of how many shards there are, in which order they finish,
-and how often one was interrupted.`,
-		Example: `  nat-go shard plan --config-file finetune.yml --shards 100 --plan-dir shards
-  nat-go shard run shards --index 7
-  nat-go shard status shards
-  nat-go shard merge shards`,
-	}
-	cmd.AddCommand(newShardPlanCmd(commitBytes), newShardRunCmd(commitBytes), newShardStatusCmd(),
-		newShardMergeCmd(commitBytes), newShardScriptCmd())
-	return cmd
-}
-
 // localPlan is a plan's folder on this machine, or a local copy of one in object storage.
 type localPlan struct {
 	dir    shards.Folder
@@ -161,13 +143,7 @@ func newShardPlanCmd(commitBytes int64) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan [FILE ...] [--config-file FILE] (--shards N | --shard-bytes BYTES)",
 		Short: "Decide what each shard builds",
-		Long: `Read a run's inputs once and record what each shard builds from them. A file of JSON lines
-is cut between examples; one that is compressed, a table or one JSON array goes to one shard. Everything that determines
-the data set - settings, variables, plugins, tokenizer, nat-go's version - is recorded by hash, and a shard that would
-be built from anything else is refused.`,
-		Example: `  nat-go shard plan --config-file finetune.yml --shards 100
-  nat-go shard plan --config-file finetune.yml --shard-bytes 4000000000 --plan-dir /shared/run7`,
-		Args: cobra.ArbitraryArgs,
+		Args:  cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, files []string) error {
 			flags.complete(cmd, files)
 			var err error
@@ -269,14 +245,7 @@ func newShardMergeCmd(commitBytes int64) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "merge [PLAN]",
 		Short: "Merge the built shards into the run",
-		Long: `Merge the output of a plan's shards, decide on all records, and write the data set and the token
-batches: the run folder that one machine would have produced. An interrupted merge continues; a merge with missing
-shards is refused, and the error names them.
-
-With --leave-writing, it decides, assigns rows to token batches, and divides the writing between the shards:
-` + "`shard run --stage write`" + ` writes one shard's share, and running merge again puts the shares together. The data
-set is the same, byte for byte.`,
-		Args: cobra.MaximumNArgs(1),
+		Args:  cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return withRun(cmd, commitBytes, func(ctx context.Context, env finetune.Env) (*finetune.Summary, error) {
 				setHeapGrowth(shardPercent, shardFloor)

@@ -22,17 +22,7 @@ func newShardRunCmd(commitBytes int64) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run [PLAN] [--index I]",
 		Short: "Build or continue one shard",
-		Long: `Build one shard of a plan into its own folder, or continue it after the last commit of an earlier
-attempt. PLAN is the folder of the plan; without it, the working folder. Run it in the folder where the plan was made,
-because inputs are opened by the paths given then.
-
-Without --index, the number comes from the first of these variables that is set; it is an error if two disagree:
-NATGO_SHARD (3, or 3/7), SLURM_ARRAY_TASK_ID, JOB_COMPLETION_INDEX, CLOUD_RUN_TASK_INDEX, AWS_BATCH_JOB_ARRAY_INDEX.
-
-Exit code 4 means that the same command would fail again, because the plan, a setting, a plugin or an input is wrong or
-has changed. After exit code 3, the next attempt may succeed. SIGTERM stops the work after the current step, which is
-kept; the exit code is then 143.`,
-		Args: cobra.MaximumNArgs(1),
+		Args:  cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dir := planArg(args)
 			if cmd.Flags().Changed("index") && index < 0 {

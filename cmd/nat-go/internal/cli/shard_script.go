@@ -18,18 +18,6 @@ import (
 	"github.com/nat-go/nat-go/internal/lists"
 )
 
-// newShardScriptCmd returns the group of commands that write scripts for execution engines.
-func newShardScriptCmd() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "script",
-		Short: "Write scripts that execute a plan on Slurm, Kubernetes or Ray",
-		Long: `Write scripts that execute a plan on Slurm, Kubernetes or Ray, for you to read, change and start.
-Run it where the plan was made. nat-go itself starts nothing there.`,
-	}
-	cmd.AddCommand(newScriptSlurmCmd(), newScriptK8sCmd(), newScriptRayCmd())
-	return cmd
-}
-
 // script holds the flags shared by the commands for all engines.
 type script struct {
 	*engines.Needs
@@ -141,12 +129,6 @@ func newScriptSlurmCmd() *cobra.Command {
 	cmd := s.command(&cobra.Command{
 		Use:   "slurm [PLAN]",
 		Short: "Write batch scripts for Slurm: an array job for the shards, then the merge",
-		Long: `Write batch scripts for Slurm, and submit.sh, which submits an array of the missing shards for each stage
-and, once these have succeeded, the merge. With --leave-writing, the default, another array follows, in which the shards write
-the data set, and then the merge that puts it together. If a plan has more shards than the site allows array tasks,
-each task gets several shards.`,
-		Example: `  nat-go shard script slurm shards --time 8:00:00 --sbatch partition=cpu --sbatch account=lab
-  sh shards/slurm/submit.sh`,
 	}, &how.NatGo, &how)
 	f := cmd.Flags()
 	f.StringVar(&how.Time, "time", "4:00:00", "time limit per attempt; a shard that takes longer continues in the next attempt")
@@ -163,12 +145,6 @@ func newScriptK8sCmd() *cobra.Command {
 	cmd := s.command(&cobra.Command{
 		Use:   "k8s [PLAN] --image IMAGE --claim NAME",
 		Short: "Write Jobs for Kubernetes: an indexed one for the shards, and the merge",
-		Long: `Write Jobs for Kubernetes, and submit.sh, which starts the indexed Job for the shards and, once it has
-succeeded, the merge Job; then an indexed Job in which the shards write the data set, and the merge that puts it
-together. Plan and inputs are on a volume that all pods mount, under the same names as
-here.`,
-		Example: `  nat-go shard script k8s shards --image registry.example/nat-go:1 --claim traces --secret natgo
-  sh shards/k8s/submit.sh`,
 	}, nil, &how)
 	f := cmd.Flags()
 	f.StringVar(&how.Image, "image", "", "image with nat-go as its entry point")
@@ -187,11 +163,6 @@ func newScriptRayCmd() *cobra.Command {
 	cmd := s.command(&cobra.Command{
 		Use:   "ray [PLAN]",
 		Short: "Write a driver for Ray: one task per shard, then the merge",
-		Long: `Write run.py, a driver for a Ray cluster whose nodes share the folders of the plan and the inputs: one
-task per shard, with retries where they help, then the merge; then one task per shard to write the data set, and the
-merge that puts it together.`,
-		Example: `  nat-go shard script ray shards
-  RAY_ADDRESS=auto python shards/ray/run.py`,
 	}, &how.NatGo, &how)
 	cmd.Flags().IntVar(&how.Retries, "retries", 5, "additional attempts per shard")
 	return cmd

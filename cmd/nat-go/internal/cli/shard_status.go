@@ -18,9 +18,7 @@ func newShardStatusCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status [PLAN]",
 		Short: "List the shards not built yet, as an array expression",
-		Long: `List the shards of a plan that are not built yet, in the form schedulers accept: 3,7-9. With --quiet,
-nothing else is printed, as in sbatch --array=$(nat-go shard status -q PLAN).`,
-		Args: cobra.MaximumNArgs(1),
+		Args:  cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if perTask < 1 {
 				return exit.Usagef("--per-task %d: an array task builds at least one shard", perTask)

@@ -37,21 +37,7 @@ func newViewCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "view PATH [OTHER]",
 		Short: "View a run in the browser: counts, pairs, conversations, tokens and drops",
-		Long: `Look at a run in the browser: each stage's counts, pairs side by side, conversations, which tokens are
-trained, and what was dropped and why. It works without a network, on this machine only, and changes only the marks that
-you set, which are kept in RUN.marks.jsonl next to the run. The printed link contains a token; anyone who has it can
-read the run.
-
-PATH is a run's folder, or rows as for dataset verify. With OTHER, the page also shows what differs between the two.
-
-With --export, the page and its data are written to one file instead, which a browser opens without this program: the
-first records that match --where, at most --limit of them and 64 MiB, and what was dropped. The page says how much of
-the run it contains.`,
-		Example: `  nat-go view out/run1
-  nat-go view train.jsonl
-  nat-go view out/run1 --export report.html --where 'kind == "preference" and margin > 0.2'
-  nat-go view out/run1 --addr 127.0.0.1:8080 --no-browser`,
-		Args: cobra.RangeArgs(1, 2),
+		Args:  cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			out := cmd.OutOrStdout() // not the writer that restores names, since view never prints the path of a copy
 			return withCopies(cmd, args, func(local []string) error { return v.run(cmd, out, args, local) })

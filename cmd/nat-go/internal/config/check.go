@@ -56,8 +56,8 @@ func topLevel() []string {
 	return slices.Sorted(slices.Values(slices.AppendSeq(all, maps.Keys(sectionSpecs()))))
 }
 
-func (l *loader) types(section string) map[string]Component {
-	t := &l.opt.Types
+// of returns the component types of a section.
+func (t *Types) of(section string) map[string]Component {
 	return map[string]map[string]Component{
 		"sources": t.Sources, "trajectory_builders": t.Builders, "trainers": t.Trainers, "trainer_adapters": t.Adapters,
 	}[section]
@@ -241,7 +241,7 @@ func (l *loader) components(c *Config, section string, key, node *yaml.Node, unk
 		b := Block{Section: section, Name: k.Value, Type: typeOf(v), key: k, node: v, doc: l.doc, unknown: unknown}
 		defer func() { *into = append(*into, b) }()
 		typeNode := typeNodeOf(v)
-		types := l.types(section)
+		types := l.opt.Types.of(section)
 		switch component, known := types[b.Type]; {
 		case typeNode == nil || b.Type == "":
 			l.noType(&b, ptr, types)

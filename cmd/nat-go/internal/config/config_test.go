@@ -127,6 +127,22 @@ var testDir = func() string {
 	return dir
 }()
 
+// TestPageHasAllSections checks that page.md has a line for the settings of each section.
+func TestPageHasAllSections(t *testing.T) {
+	lines := []string{"{{settings plugins.NAME}}"}
+	for name := range sectionSpecs() {
+		lines = append(lines, "{{settings "+name+"}}")
+	}
+	for name := range componentSections {
+		lines = append(lines, "{{types "+name+"}}")
+	}
+	for _, line := range lines {
+		if !strings.Contains(pageText, "\n"+line+"\n") {
+			t.Errorf("page.md lacks the line %s", line)
+		}
+	}
+}
+
 func testOptions(line string) Options {
 	opt := Options{Types: testTypes}
 	env := map[string]string{}

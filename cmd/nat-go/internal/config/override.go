@@ -126,7 +126,7 @@ func (l *loader) specAt(path []string) (*schema.Spec, *finding.Finding) {
 				return &schema.Spec{Kind: schema.String}, nil
 			}
 			typ := typeOf(yamldoc.Lookup(l.doc.Root, path[:2]...))
-			if c, ok := l.types(top)[typ]; ok {
+			if c, ok := l.opt.Types.of(top)[typ]; ok {
 				section = c.spec(typ)
 			}
 		}

@@ -12,101 +12,75 @@ import (
 )
 
 //go:embed page.md
-var pageHead string
+var pageText string
 
-//go:embed filter.md
-var filterHead string
-
-// Page returns the page on the whole configuration: the content of page.md, and every key of every section and
-// component, taken from the structs that read them.
+// Page returns the page on the whole configuration: page.md, with each line {{...}} replaced by settings, which are
+// taken from the structs that read them.
 func Page(types Types) []byte {
-	r := page{Builder: &strings.Builder{}, tables: map[string]string{}}
-	r.WriteString(pageHead)
-	sections := sectionSpecs()
-	r.common(types, sections)
-	r.components("sources",
-		"Where examples come from: one entry. `--from FILE` specifies an input without it.", types.Sources)
-	r.components("trajectory_builders",
-		"Builders that turn examples into records, under names that you choose. `nat-go builders describe TYPE`\n"+
-			"describes a builder and its settings; for one of a plugin, TYPE is `PLUGIN/BUILDER`.", types.Builders)
-	r.section("dataset", "Output written from the records: formats and split.", sections["dataset"])
-	r.filter()
-	r.section("collator", "How records become token batches. Without `tokenizer`, none are written.",
-		sections["collator"])
-	r.section("finetuning", "Settings of a run. The section and its defaults are NAT's.", sections["finetuning"])
-	r.components("trainers",
-		"How a run collects its input and waits for its job. The name is NAT's; without the section, defaults apply.",
-		types.Trainers)
-	r.components("trainer_adapters",
-		"Adapters that hand the data set to a trainer. Without one, the data set is written as files and nothing is "+
-			"trained.", types.Adapters)
-	r.section("plugins.NAME", "A program that serves builders, under a name that you choose.", pluginSpec())
-	r.section("limits", "Limits on data held in memory at once. Anything larger is refused and counted.\n\n"+
-		"A limit on the address space (`ulimit -v`) is different. Below 2 GiB, a run doesn't start (exit "+
-		"status 3). If a higher limit is reached, Go itself ends the program: `fatal error: out of memory`, or "+
-		"`SIGABRT: abort` if the tokenizer library hit the limit, followed by stack traces, with exit status 2. "+
-		"Output written so far is kept, and `nat-go finetune resume` continues. To limit memory, use a container.",
-		sections["limits"])
-	r.section("eval", "NAT's section. Only the settings for the location and form of its output are read and, with `--endpoint`, the data set and `max_concurrency`.", sections["eval"])
+	r := page{Builder: &strings.Builder{}, types: types, tables: map[string]string{}}
+	for line := range strings.Lines(pageText) {
+		marker, isMarker := strings.CutPrefix(line, "{{")
+		if !isMarker {
+			r.WriteString(line)
+			continue
+		}
+		words, before := strings.Fields(strings.TrimRight(marker, "}\n")), r.Len()
+		switch of := words[1]; words[0] {
+		case "often":
+			r.often(of, words[2:])
+		case "types":
+			r.components(of)
+		case "settings":
+			r.table(specOf(of), "[`"+of+"`](#"+of+")")
+		case "fields":
+			r.fields(of)
+		}
+		if r.Len() == before {
+			panic("page.md: unknown name in " + line)
+		}
+	}
 	return []byte(r.String())
 }
 
-// filter writes the fields of dataset.where.
-func (r page) filter() {
-	r.WriteString(filterHead + "\n| of | field | is | meaning |\n|---|---|---|---|\n")
-	for _, of := range []struct {
-		what   string
-		fields []where.Field[*where.Subject]
-	}{
-		{"example", where.ExampleFields},
-		{"task", where.GroupFields},
-		{"record", where.RecordFields},
-		{"turn", where.TurnFields},
-	} {
-		for _, f := range of.fields {
-			fmt.Fprintf(r, "| %s | `%s` | %s | %s |\n", of.what, f.Name, f.Type(), f.Meaning())
-		}
+// fields writes the fields of dataset.where that belong to an example, a task, a record or a turn.
+func (r page) fields(of string) {
+	for _, f := range map[string][]where.Field[*where.Subject]{
+		"example": where.ExampleFields, "task": where.GroupFields,
+		"record": where.RecordFields, "turn": where.TurnFields,
+	}[of] {
+		fmt.Fprintf(r, "| %s | `%s` | %s | %s |\n", of, f.Name, f.Type(), f.Meaning())
 	}
 }
 
-// commonSettings lists the settings that users set most often: the keys of sections, and of types in sections.
-var commonSettings = []struct{ section, component, keys string }{
-	{"sources", "traces", "path task_key reward_key"},
-	{"sources", "candidates", "score_key"},
-	{"sources", "claude_code", "redact.enabled"},
-	{"trajectory_builders", "dpo_traj_builder", "strategy min_score_diff"},
-	{"trajectory_builders", "sdpo_traj_builder", "sites hints.sources"},
-	{"trajectory_builders", "sft_traj_builder", "select failed_calls train_reasoning"},
-	{"trajectory_builders", "grpo_traj_builder", "drop_equal_rewards"},
-	{"dataset", "", "formats split.by split.validation"},
-	{"collator", "", "tokenizer template policy max_length batch_tokens teacher.endpoint"},
-	{"finetuning", "", "enabled trajectory_builder output_dir"},
+// specOf returns the spec of a section that is not a list of components.
+func specOf(section string) *schema.Spec {
+	if section == "plugins.NAME" {
+		return pluginSpec()
+	}
+	return sectionSpecs()[section]
 }
 
 // page writes the settings. tables maps the signature of each table written so far to a link to that table.
 type page struct {
 	*strings.Builder
+	types  Types
 	tables map[string]string
 }
 
-// common writes the table of commonSettings.
-func (r page) common(types Types, sections map[string]*schema.Spec) {
-	r.WriteString("\n## Settings used most\n\n| of | key | default | meaning |\n|---|---|---|---|\n")
-	components := map[string]map[string]Component{"sources": types.Sources, "trajectory_builders": types.Builders}
-	for _, c := range commonSettings {
-		where, spec := "[`"+c.section+"`](#"+c.section+")", sections[c.section]
-		if c.component != "" {
-			where = "[`" + c.component + "`](" + anchor(c.component) + ")"
-			spec = components[c.section][c.component].spec(c.component)
-		}
-		for key := range strings.FieldsSeq(c.keys) {
-			f := field(spec, key)
-			fmt.Fprintf(r, "| %s | `%s` | %s | %s |\n", where, key, cell(defaultOf(f)), cell(f.Spec.Doc))
-		}
+// often writes keys of a section, or of a component given as section/type, that users set often.
+func (r page) often(of string, keys []string) {
+	section, component, isComponent := strings.Cut(of, "/")
+	where, spec := "[`"+section+"`](#"+section+")", specOf(section)
+	if isComponent {
+		where, spec = "[`"+component+"`]("+anchor(component)+")", r.types.of(section)[component].spec(component)
+	}
+	for _, key := range keys {
+		f := field(spec, key)
+		fmt.Fprintf(r, "| %s | `%s` | %s | %s |\n", where, key, cell(defaultOf(f)), cell(f.Spec.Doc))
 	}
 }
 
-// field returns the field for a dotted key. It panics if the key is unknown, because the keys are constants.
+// field returns the field for a dotted key. It panics if the key is unknown, because the keys are in page.md.
 func field(spec *schema.Spec, key string) *schema.Field {
 	name, rest, deeper := strings.Cut(key, ".")
 	switch f := spec.Field(name); {
@@ -122,18 +96,13 @@ func field(spec *schema.Spec, key string) *schema.Field {
 // anchor returns the link to a component's heading on the page.
 func anchor(component string) string { return "#_type-" + component }
 
-func (r page) components(section, doc string, types map[string]Component) {
-	fmt.Fprintf(r, "\n## %s\n\n%s\n", section, doc)
+func (r page) components(section string) {
+	types := r.types.of(section)
 	for _, name := range slices.Sorted(maps.Keys(types)) {
 		c := types[name]
 		fmt.Fprintf(r, "\n### `_type: %s`\n\n%s\n", name, sentence(c.Doc))
 		r.table(c.spec(name), "[`"+name+"`]("+anchor(name)+")")
 	}
-}
-
-func (r page) section(name, doc string, spec *schema.Spec) {
-	fmt.Fprintf(r, "\n## %s\n\n%s\n", name, doc)
-	r.table(spec, "[`"+name+"`](#"+name+")")
 }
 
 // table writes the settings of a component or section, or refers to an earlier table with the same settings. NAT keys

@@ -214,7 +214,7 @@ func (l *loader) stepFilter(c *Config) {
 		return
 	}
 	for _, b := range c.Selected() {
-		for _, step := range l.types(b.Section)[b.Type].Steps {
+		for _, step := range l.opt.Types.of(b.Section)[b.Type].Steps {
 			path := []string{"eval", "general", "output", "workflow_output_step_filter"}
 			at, filter := yamldoc.LookupPair(l.doc.Root, path...)
 			if filter != nil &&

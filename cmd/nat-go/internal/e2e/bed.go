@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"crypto/sha256"
+	"embed"
 	"encoding/json"
 	"fmt"
 	"io/fs"
@@ -29,22 +30,27 @@ const commitBytes = "NATGO_TEST_COMMIT_BYTES"
 type Bed struct {
 	Dir, Exe string
 	Env      []string
-
-	PluginsKilled int // number of plugin processes that the test has killed
 }
 
 // NewBed returns a bed with an input of the given number of examples. Its runs commit the record log every 256 KiB.
 func NewBed(t *testing.T, examples int) *Bed {
 	b := newBed(t, 262144)
 	b.Generate(t, "in.json", bench.Shape{Examples: examples, Turns: 2, Candidates: 6, Seed: 7})
-	b.Write(t, "finetune.yml", `
-trajectory_builders: {b: {_type: dpo_traj_builder, max_pairs_per_turn: 9}}
-sources: {runs: {_type: workflow_output, path: in.json}}
-plugins: {nat-go: {instances: ${INSTANCES:-1}}}
-dataset: {formats: [customizer, trl]}
-finetuning: {enabled: true, trajectory_builder: b, output_dir: out}
-`)
+	b.Write(t, "finetune.yml", config(t, "workflow.yml"))
 	return b
+}
+
+//go:embed testdata/*.yml
+var configs embed.FS
+
+// config returns a configuration.
+func config(t *testing.T, name string) string {
+	t.Helper()
+	text, err := configs.ReadFile("testdata/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 // Generate writes a workflow output of the given shape.
@@ -207,12 +213,7 @@ func NewShardBed(t *testing.T, examples int) *Bed {
 	_ = w.Close()
 	b.Write(t, "in/d.jsonl.gz", packed.String())
 	b.Write(t, "in/e.jsonl", Scored(r, examples/5))
-	b.Write(t, "dpo.yml", `
-trajectory_builders: {b: {_type: dpo_traj_builder}}
-sources: {runs: {_type: candidates, path: [in/a.jsonl, in/b.jsonl, in/c.json, in/d.jsonl.gz, in/e.jsonl]}}
-dataset: {formats: [customizer, trl, kto, nemo_rl]}
-finetuning: {enabled: true, trajectory_builder: b, output_dir: out}
-`)
+	b.Write(t, "dpo.yml", config(t, "candidates.yml"))
 	return b
 }
 
@@ -264,15 +265,7 @@ func (b *Bed) AddTasks(t *testing.T, traces int) {
 		collator = fmt.Sprintf("collator: {tokenizer: %q, policy: booker-1, max_length: 4096, batch_tokens: 8192}",
 			tokenizer)
 	}
-	tasks := `
-sources: {runs: {_type: traces, path: ["in/traces*.jsonl"]}}
-trajectory_builders:
-  hints: {_type: sdpo_traj_builder, emit: [distillation, repair_pairs], hints: {allow: [knowable], sources: [schema]}}
-  rollouts: {_type: grpo_traj_builder}
-  shown: {_type: sft_traj_builder}
-dataset: {formats: [trl, messages, verl]}
-finetuning: {enabled: true, trajectory_builder: [hints, rollouts, shown], output_dir: out}
-`
+	tasks := "\n" + config(t, "tasks.yml")
 	b.Write(t, "tasks.yml", collator+tasks)
 	b.Write(t, "steps.yml", strings.Replace(collator, "{", "{format: composer, composer: {files: step}, ", 1)+tasks)
 }
@@ -309,8 +302,8 @@ func Scored(r *rand.Rand, examples int) string {
 }
 
 // Planned returns the command that plans a sharded run.
-func (b *Bed) Planned(out, config string, how ...string) *exec.Cmd {
-	args := []string{"shard", "plan", "--config-file", config, "--run-id", "r", "--output-dir", out}
+func (b *Bed) Planned(out, file string, how ...string) *exec.Cmd {
+	args := []string{"shard", "plan", "--config-file", file, "--run-id", "r", "--output-dir", out}
 	return b.Command(nil, append(args, how...)...)
 }
 

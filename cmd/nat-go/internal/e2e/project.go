@@ -10,44 +10,15 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/customizer/customizertest"
 )
 
-// Project is a folder with a configuration that submits to a service.
+// Project is a folder for runs that submit jobs.
 type Project struct {
 	Dir, Exe, Input string
-	Service         *customizertest.Service
 }
 
-// NewProject returns a project whose jobs go to a service. extra contains additional lines for the adapter's
-// configuration.
-func NewProject(t *testing.T, s *customizertest.Service, extra string) *Project {
-	t.Helper()
-	p := newProject(t)
-	p.Service = customizertest.Start(t, s)
-	write(t, p.Dir, "finetune.yml", fmt.Sprintf(`
-trajectory_builders: {b: {_type: dpo_traj_builder}}
-trainers: {t: {_type: nemo_customizer_trainer}}
-trainer_adapters:
-  a:
-    _type: nemo_customizer_trainer_adapter
-    entity_host: %s
-    datastore_host: %s
-    hf_token: "${TEST_HF_TOKEN}"
-    entity_token: %s-in-clear
-    wandb_api_key: "${TEST_WANDB}"
-    namespace: team-a
-    customization_config: meta/x@v1+A100
-    poll_interval_seconds: 0.02
-    %s
-finetuning: {enabled: true, trainer: t, trajectory_builder: b, trainer_adapter: a, output_dir: out}
-`, s.URL, s.URL, Canary, extra))
-	return p
-}
-
-// newProject returns a project without a configuration.
-func newProject(t *testing.T) *Project {
+// NewProject returns a project without a configuration.
+func NewProject(t *testing.T) *Project {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("-short")
@@ -102,18 +73,8 @@ type Place struct {
 // NewLocal returns a place whose trainer records that it was started, and runs until it is released.
 func NewLocal(t *testing.T) *Place {
 	t.Helper()
-	p := newProject(t)
-	write(t, p.Dir, "finetune.yml", fmt.Sprintf(`
-trajectory_builders: {b: {_type: dpo_traj_builder}}
-trainers: {t: {_type: nemo_customizer_trainer}}
-trainer_adapters:
-  a:
-    _type: exec_trainer_adapter
-    command: [/bin/sh, -c, 'echo started >> "$1/starts"; echo "step=1 total_steps=2 loss=0.5"; while [ -d "$1" ] && [ ! -e "$1/release" ]; do sleep 0.02; done; echo "step=2"', sh, %q]
-    poll_interval: 20ms
-    stop_timeout: 30s
-finetuning: {enabled: true, trainer: t, trajectory_builder: b, trainer_adapter: a, output_dir: out}
-`, p.Dir))
+	p := NewProject(t)
+	write(t, p.Dir, "finetune.yml", fmt.Sprintf(config(t, "local.yml"), p.Dir))
 	release := func() { write(t, p.Dir, "release", "") }
 	t.Cleanup(release)
 	return &Place{

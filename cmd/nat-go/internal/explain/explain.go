@@ -123,34 +123,25 @@ func firstSentence(s string) string {
 }
 
 //go:embed page.md
-var pageHead string
+var pageText string
 
-// areaNames are the titles of the code areas.
-var areaNames = map[string]string{
-	"source":  "Reading inputs",
-	"build":   "Building records",
-	"gate":    "Checking records",
-	"curate":  "Choosing records",
-	"write":   "Writing rows",
-	"collate": "Making token batches",
-	"teacher": "Asking the teacher",
-	"submit":  "Handing over to a trainer",
-	"config":  "Configuration",
-	"dataset": "Checking a data set",
-}
-
-// Page formats pages as one Markdown page, with a table for each area.
+// Page formats pages as one Markdown page: page.md, with each line {{AREA TITLE}} replaced by a table of that area.
 func Page(pages []ledger.Code) string {
-	var b strings.Builder
-	b.WriteString(pageHead)
-	area := ""
+	rows := map[string]string{}
 	for _, p := range pages {
-		if p.Area != area {
-			area = p.Area
-			name := cmp.Or(areaNames[area], area)
-			fmt.Fprintf(&b, "\n## %s\n\n| code | what it means | what to do |\n|---|---|---|\n", name)
+		rows[p.Area] += fmt.Sprintf("| `%s` | %s | %s |\n", p.Code, cell(p.Text), cell(p.Help))
+	}
+	var b strings.Builder
+	for line := range strings.Lines(pageText) {
+		marker, isMarker := strings.CutPrefix(line, "{{")
+		if !isMarker {
+			b.WriteString(line)
+			continue
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", p.Code, cell(p.Text), cell(p.Help))
+		area, title, _ := strings.Cut(strings.TrimRight(marker, "}\n"), " ")
+		if rows[area] != "" {
+			fmt.Fprintf(&b, "\n## %s\n\n| code | what it means | what to do |\n|---|---|---|\n%s", title, rows[area])
+		}
 	}
 	return b.String()
 }

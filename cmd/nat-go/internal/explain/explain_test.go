@@ -130,6 +130,9 @@ func TestPagesAreWhole(t *testing.T) {
 		}
 		seen[c.Code] = true
 	}
+	if got := strings.Count(Page(codes()), "\n| `"); got != len(codes()) {
+		t.Errorf("the page explains %d of %d codes: an area has no line in page.md", got, len(codes()))
+	}
 }
 
 func TestFind(t *testing.T) {

@@ -45,7 +45,6 @@ type Options struct {
 	Paths  []string          // as named by the user: files, folders, patterns, "-"
 	Source string            // `_type` of the source; empty means the one that matches the files
 	Map    map[string]string // the user's mapping of keys: {"output": "response"}
-	All    bool              // read everything, not only the beginning
 
 	// Tokenizers enables the search for tokenizers on this machine. They are only suggested to the user; data never
 	// depends on them.
@@ -304,7 +303,7 @@ func (r *Report) readAll(ctx context.Context, found *readers.Found, files []stri
 	r.Whole = true
 	options := source.Options{Drop: r.drop, Prove: opt.Prove, Sample: r.Sample}
 	switch {
-	case opt.All, opt.Inspect && all != nil, opt.Quick:
+	case opt.Inspect && all != nil, opt.Quick:
 		left = extent{math.MaxInt, math.MaxInt64}
 	case len(opt.Builders) > 0:
 		left = smallExtent

@@ -10,7 +10,7 @@ import (
 )
 
 // Adapter hands data sets to a trainer. Its methods may repeat a request a few times, but leave longer retries to
-// package jobs. Errors are of type *Error if the adapter knows whether a retry would help.
+// package jobs. Errors are of type *httpclient.Error if the adapter knows whether a retry would help.
 type Adapter interface {
 	// Check verifies, as far as possible without submitting a job, that the trainer is reachable, accepts the
 	// credentials, and has everything that the job needs. If configured to do so, Check creates missing prerequisites.

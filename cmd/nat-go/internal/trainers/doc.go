@@ -4,8 +4,8 @@
 // An adapter is only a client. It doesn't keep state outside the run folder. The JobRef returned by Submit identifies
 // the job and is written to job.json there, so that another process can continue from it. If the trainer is a service,
 // that process may be on another machine. Waiting, backoff, time limits, the journal and signals are the same for every
-// adapter and live in package jobs. An adapter reports a failure as an *Error, which indicates whether a retry can
-// help, and whether a request may have been carried out although its response was lost.
+// adapter and live in package jobs. An adapter reports a failure as an *httpclient.Error, which indicates whether a
+// retry can help, and whether a request may have been carried out although its response was lost.
 //
 // Each adapter is a sub-package with a Factory, which contains its `_type`, its config struct, the row format it reads,
 // and a function that opens it.

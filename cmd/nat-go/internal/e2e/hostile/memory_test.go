@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/bench"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/e2e"
 )
 
@@ -149,7 +150,7 @@ func resident(t *testing.T, pid int) int64 {
 		}
 	}
 	own, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-	for _, c := range e2e.Children(t, pid) {
+	for _, c := range bench.Children(pid) {
 		// Before it runs its own program, a process shares our memory.
 		if line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", c)); err == nil && !bytes.Equal(line, own) {
 			n += resident(t, c)

@@ -25,7 +25,7 @@ import (
 // when the program is killed.
 
 func TestJobFromBeginningToEnd(t *testing.T) {
-	p := e2e.NewProject(t, &customizertest.Service{
+	p := newProject(t, &customizertest.Service{
 		Token:       e2e.Canary + "-hf",
 		OutputModel: "team-a/m",
 		LFSOver:     100,
@@ -35,7 +35,7 @@ func TestJobFromBeginningToEnd(t *testing.T) {
 	if err := json.Unmarshal([]byte(strings.TrimSpace(r.Stdout)), &sum); err != nil || sum["status"] != "completed" {
 		t.Errorf("%v: %s", err, r.Stdout)
 	}
-	noSecrets(t, p)
+	noSecrets(t, p.Project)
 	oneJob(t, p)
 	if b, err := os.ReadFile(filepath.Join(p.Dir, "out", "r1", "final_metrics.json")); err != nil || !bytes.Contains(b, []byte(`"status": "completed"`)) {
 		t.Errorf("final_metrics.json: %s, %v", b, err)
@@ -55,7 +55,7 @@ func TestJobOfTheRightKind(t *testing.T) {
 	for training, key := range map[string]string{"sft": `"messages"`, "dpo": `"rejected_response"`} {
 		t.Run(training, func(t *testing.T) {
 			s := &customizertest.Service{}
-			p := e2e.NewProject(t, s, fmt.Sprintf("hyperparameters: {training_type: %s}", training))
+			p := newProject(t, s, fmt.Sprintf("hyperparameters: {training_type: %s}", training))
 			config := filepath.Join(p.Dir, "finetune.yml")
 			b, err := os.ReadFile(config)
 			if err != nil {
@@ -89,7 +89,7 @@ func TestJobOfTheRightKind(t *testing.T) {
 }
 
 func TestJobLeftAndPickedUp(t *testing.T) {
-	p := e2e.NewProject(t, &customizertest.Service{States: []string{"created", "running", "running", "completed"}}, "")
+	p := newProject(t, &customizertest.Service{States: []string{"created", "running", "running", "completed"}}, "")
 	p.NatGo(t, 0, p.RunArgs("--detach")...)
 	if err := os.Rename(filepath.Join(p.Dir, "out"), filepath.Join(p.Dir, "moved")); err != nil {
 		t.Fatal(err)
@@ -110,20 +110,20 @@ func TestJobLeftAndPickedUp(t *testing.T) {
 func TestJobThatEndsBadly(t *testing.T) {
 	for state, want := range map[string]string{"failed": "failed", "cancelled": "cancelled"} {
 		t.Run(state, func(t *testing.T) {
-			p := e2e.NewProject(t, &customizertest.Service{States: []string{"running", state}}, "")
+			p := newProject(t, &customizertest.Service{States: []string{"running", state}}, "")
 			if r := p.NatGo(t, 1, p.RunArgs()...); !strings.Contains(r.Stderr, want) {
 				t.Errorf("%s: %s", state, r.Stderr)
 			}
-			noSecrets(t, p)
+			noSecrets(t, p.Project)
 		})
 	}
 }
 
 func TestServiceThatIsNotThere(t *testing.T) {
-	p := e2e.NewProject(t, &customizertest.Service{}, "")
+	p := newProject(t, &customizertest.Service{}, "")
 	down := atomic.Bool{}
 	down.Store(true)
-	p.Service.Fault = func(w http.ResponseWriter, _ *http.Request, _ []byte) bool {
+	p.service.Fault = func(w http.ResponseWriter, _ *http.Request, _ []byte) bool {
 		if down.Load() {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
@@ -169,7 +169,7 @@ func TestSecretsAreNowhere(t *testing.T) {
 		}
 		return true
 	}
-	p := e2e.NewProject(t, s, "")
+	p := newProject(t, s, "")
 	config := filepath.Join(p.Dir, "finetune.yml")
 	b, err := os.ReadFile(config)
 	if err != nil {
@@ -182,7 +182,7 @@ func TestSecretsAreNowhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := p.NatGo(t, 1, p.RunArgs("--json", "--metrics", "out/metrics.prom")...)
-	noSecrets(t, p)
+	noSecrets(t, p.Project)
 	basic := base64.StdEncoding.EncodeToString([]byte("someone:" + e2e.Canary + "-url"))
 	if strings.Contains(r.Stdout+r.Stderr, basic) {
 		t.Errorf("the header of the address's credentials is shown:\n%s\n%s", r.Stdout, r.Stderr)
@@ -196,7 +196,7 @@ func TestSecretsAreNowhere(t *testing.T) {
 
 func TestInterruptLeavesTheJob(t *testing.T) {
 	s := &customizertest.Service{States: []string{"running"}}
-	p := e2e.NewProject(t, s, "")
+	p := newProject(t, s, "")
 	polled := make(chan struct{}, 1000)
 	s.Fault = func(_ http.ResponseWriter, r *http.Request, _ []byte) bool {
 		if strings.HasSuffix(r.URL.Path, "/status") {
@@ -255,7 +255,7 @@ func TestKilledAtEveryState(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := &customizertest.Service{OutputModel: "team-a/m"}
-			p := e2e.NewProject(t, s, "deploy_on_completion: true")
+			p := newProject(t, s, "deploy_on_completion: true")
 			cmd := p.Command(p.RunArgs()...)
 			var killed, inner atomic.Bool
 			s.Fault = func(_ http.ResponseWriter, r *http.Request, body []byte) bool {
@@ -279,7 +279,7 @@ func TestKilledAtEveryState(t *testing.T) {
 			}
 			r := p.NatGo(t, 0, "finetune", "resume", "out/r1")
 			oneJob(t, p)
-			noSecrets(t, p)
+			noSecrets(t, p.Project)
 			if s.Count("GET /v1/deployment/model-deployments/team-a/"+deployment(t, p)) == 0 {
 				t.Errorf("the deployment was not followed:\n%s", r.Stderr)
 			}
@@ -287,7 +287,7 @@ func TestKilledAtEveryState(t *testing.T) {
 	}
 }
 
-func deployment(t *testing.T, p *e2e.Project) string {
+func deployment(t *testing.T, p *project) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(p.Dir, "out", "r1", "job.json"))
 	if err != nil {
@@ -323,9 +323,9 @@ func noSecrets(t *testing.T, p *e2e.Project) {
 }
 
 // oneJob checks that a single job was created.
-func oneJob(t *testing.T, p *e2e.Project) {
+func oneJob(t *testing.T, p *project) {
 	t.Helper()
-	if n := p.Service.JobCount(); n != 1 {
+	if n := p.service.JobCount(); n != 1 {
 		t.Errorf("%d jobs were made", n)
 	}
 }

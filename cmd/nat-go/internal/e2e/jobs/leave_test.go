@@ -26,7 +26,7 @@ import (
 func newRemote(t *testing.T) *place {
 	t.Helper()
 	s := &customizertest.Service{States: []string{"running"}}
-	p := e2e.NewProject(t, s, "")
+	p := newProject(t, s, "")
 	var done atomic.Bool
 	s.Fault = func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
 		if done.Load() && strings.HasSuffix(r.URL.Path, "/status") {
@@ -36,7 +36,7 @@ func newRemote(t *testing.T) *place {
 		return false
 	}
 	return &place{&e2e.Place{
-		Project: p, Release: func() { done.Store(true) },
+		Project: p.Project, Release: func() { done.Store(true) },
 		Cancelled: func(*testing.T) bool {
 			for _, r := range s.Requests() {
 				if strings.HasSuffix(r.Path, "/cancel") {

@@ -397,12 +397,12 @@ func TestServicesEchoIsNotKept(t *testing.T) {
 				base64.StdEncoding.EncodeToString([]byte(r.Header.Get("Authorization"))))
 			return true
 		}}
-		p := e2e.NewProject(t, s, "")
+		p := newProject(t, s, "")
 		r := e2e.Finish(t, p.Command(p.RunArgs()...))
 		if r.Code == 0 {
 			t.Errorf("%d: %s", status, r.Stderr)
 		}
-		noSecrets(t, p)
+		noSecrets(t, p.Project)
 	}
 }
 

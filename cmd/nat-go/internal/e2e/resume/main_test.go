@@ -12,6 +12,7 @@ func TestMain(m *testing.M) { e2e.Main(m) }
 // bed is a folder to make runs in, some of which lose their plugin.
 type bed struct {
 	*e2e.Bed
+	pluginsKilled int // number of plugin processes that the test has killed
 }
 
 func newBed(t *testing.T, examples int) *bed {

@@ -50,7 +50,7 @@ func TestKilled(t *testing.T) {
 	}
 	r := rand.New(rand.NewPCG(4, 4))
 	resumed := 0
-	for i := 0; i < points || (resumed == 0 || b.PluginsKilled == 0) && i < 8*points; i++ {
+	for i := 0; i < points || (resumed == 0 || b.pluginsKilled == 0) && i < 8*points; i++ {
 		env := []string{fmt.Sprintf("INSTANCES=%d", 1+i%2), fmt.Sprintf("GOMAXPROCS=%d", 1+i/2%2)}
 		out := fmt.Sprintf("killed%d", i)
 		after := time.Duration(r.Float64() * float64(took))
@@ -74,8 +74,8 @@ func TestKilled(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	t.Logf("%d runs disturbed: %d had to be resumed, %d plugin processes were killed; a whole run takes %s", points, resumed, b.PluginsKilled, took.Round(time.Millisecond))
-	if resumed == 0 || b.PluginsKilled == 0 {
+	t.Logf("%d runs disturbed: %d had to be resumed, %d plugin processes were killed; a whole run takes %s", points, resumed, b.pluginsKilled, took.Round(time.Millisecond))
+	if resumed == 0 || b.pluginsKilled == 0 {
 		t.Error("nothing was tested: all runs were done before the kill")
 	}
 }
@@ -90,8 +90,8 @@ func (b *bed) kill(t *testing.T, env []string, out string, after time.Duration, 
 	e2e.Start(t, cmd)
 	time.Sleep(after)
 	if plugin {
-		for _, pid := range e2e.Children(t, cmd.Process.Pid) {
-			b.PluginsKilled++
+		for _, pid := range bench.Children(cmd.Process.Pid) {
+			b.pluginsKilled++
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 		if err := cmd.Wait(); err == nil {

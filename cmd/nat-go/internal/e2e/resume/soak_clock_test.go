@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/bench"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/e2e"
 )
 
@@ -27,7 +28,7 @@ import (
 // times stay the same, as they do when somebody sets the clock.
 var shiftClock = func(t *testing.T, pid int, by time.Duration) {
 	t.Helper()
-	for _, p := range append(e2e.Children(t, pid), pid) {
+	for _, p := range append(bench.Children(pid), pid) {
 		err := shiftOne(p, by)
 		gone := errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ESRCH)
 		gone = gone || errors.Is(err, syscall.EIO) // a process that is ending has no memory any more
@@ -76,7 +77,7 @@ finetuning: {enabled: true, trajectory_builder: b}
 			e2e.Start(t, cmd)
 			begun := filepath.Join(b.Dir, "out", "r", "records", "begun.json")
 			for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-				if _, err := os.Stat(begun); err == nil && len(e2e.Children(t, cmd.Process.Pid)) > 0 {
+				if _, err := os.Stat(begun); err == nil && len(bench.Children(cmd.Process.Pid)) > 0 {
 					break
 				}
 			}

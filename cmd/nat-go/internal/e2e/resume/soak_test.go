@@ -429,7 +429,7 @@ func (s *soak) pause(share float64) {
 
 // signalPlugins signals the plugins' processes only: ending the trainer would end the job, as it should.
 func (s *soak) signalPlugins(cmd *exec.Cmd, signal syscall.Signal) {
-	for _, pid := range e2e.Children(s.t, cmd.Process.Pid) {
+	for _, pid := range bench.Children(cmd.Process.Pid) {
 		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // it may have gone
 		if bytes.Contains(line, []byte("plugin-serve")) || bytes.Contains(line, []byte("nat-go-builder-acme")) ||
 			bytes.Contains(line, []byte("python-builder")) {

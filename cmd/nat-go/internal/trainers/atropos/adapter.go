@@ -78,7 +78,7 @@ func (a *Adapter) fetchInfo(ctx context.Context) (info, error) {
 // same key, it continues an interrupted delivery.
 func (a *Adapter) Submit(ctx context.Context, data trainers.DataSet, key string) (trainers.JobRef, error) {
 	fail := func(err error) (trainers.JobRef, error) {
-		if _, ok := trainers.AsError(err); ok {
+		if _, ok := errors.AsType[*httpclient.Error](err); ok {
 			return trainers.JobRef{}, err
 		}
 		return trainers.JobRef{}, trainers.LocalError("push the groups of run "+data.RunID, "", err)
@@ -120,14 +120,14 @@ func formatCounts(m map[ledger.Reason]int) string {
 
 func (a *Adapter) pause(ctx context.Context, end time.Time, what string) error {
 	if time.Now().After(end) {
-		return trainers.Errorf(trainers.Unavailable, "register with Atropos", "start the trainer", "%s within %s",
+		return trainers.Errorf(httpclient.Unavailable, "register with Atropos", "start the trainer", "%s within %s",
 			what, a.conf.StartTimeout)
 	}
 	a.env.Report(trainers.Progress{What: "wait for the Atropos trainer: " + what})
 	if httpclient.Sleep(ctx, a.conf.PollInterval) {
 		return nil
 	}
-	return &trainers.Error{Op: "register with Atropos", Why: "interrupted", Fault: trainers.Local, Err: ctx.Err()}
+	return &httpclient.Error{Op: "register with Atropos", Why: "interrupted", Fault: httpclient.Local, Err: ctx.Err()}
 }
 
 // groupSize returns the configured size or, if it isn't set, the most common group size. If several sizes are equally
@@ -195,7 +195,7 @@ func (a *Adapter) Status(ctx context.Context, job trainers.JobRef) (trainers.Job
 	for _, id := range ids {
 		err := a.get(ctx, op, "/status-env", trainers.JSON(map[string]int64{"env_id": id}), &s)
 		if err == nil && s.Self == nil {
-			err = trainers.Errorf(trainers.Unavailable, op, "", "missing self_queue_size in the response")
+			err = trainers.Errorf(httpclient.Unavailable, op, "", "missing self_queue_size in the response")
 		}
 		if err != nil {
 			return trainers.JobStatus{}, err

@@ -103,7 +103,7 @@ func (a *Adapter) push(ctx context.Context, data trainers.DataSet, l *delivery) 
 			return err
 		}
 		if err := ctx.Err(); err != nil {
-			return trainers.Errorf(trainers.Local, "push the groups", "resume the run to push the remaining groups",
+			return trainers.Errorf(httpclient.Local, "push the groups", "resume the run to push the remaining groups",
 				"interrupted after %s", ledger.Quantity(int64(l.Sent), "group"))
 		}
 		g.EnvID = &l.EnvID
@@ -114,7 +114,7 @@ func (a *Adapter) push(ctx context.Context, data trainers.DataSet, l *delivery) 
 	}
 	l.Complete = true
 	if l.Sent+l.Uncertain == 0 {
-		return errors.Join(a.save(data, l), trainers.Errorf(trainers.Refused, "push the groups of run "+data.RunID,
+		return errors.Join(a.save(data, l), trainers.Errorf(httpclient.Refused, "push the groups of run "+data.RunID,
 			"", "no group can be sent: %s", formatCounts(l.Skipped)))
 	}
 	return a.save(data, l)
@@ -164,10 +164,7 @@ func (a *Adapter) request(g *Group) (httpclient.Request, error) {
 	if err != nil {
 		return httpclient.Request{}, err
 	}
-	req := httpclient.Request{
-		Op: "push a group", Method: http.MethodPost, Path: "/scored_data", Accept: "application/json",
-		Body: body, Tries: 3,
-	}
+	req := trainers.Send("push a group", "/scored_data", body)
 	if a.conf.Gzip && len(body.Data) >= 1024 {
 		var b bytes.Buffer
 		z := gzip.NewWriter(&b)

@@ -28,7 +28,7 @@ func (a *Adapter) register(ctx context.Context, data trainers.DataSet, l *delive
 	}
 	l.GroupSize, l.BatchSize, l.MaxLen = size, i.BatchSize, cmp.Or(a.conf.MaxTokenLength, i.MaxTokenLen)
 	if i.BatchSize%size != 0 {
-		return trainers.Errorf(trainers.Refused, "register with Atropos", "use a batch_size that is a multiple, "+
+		return trainers.Errorf(httpclient.Refused, "register with Atropos", "use a batch_size that is a multiple, "+
 			"or another group_size", "groups of %d never fill the trainer's batches of %d", size, i.BatchSize)
 	}
 	answer, err := a.registration(ctx, l)
@@ -63,10 +63,7 @@ func (a *Adapter) registration(ctx context.Context, l *delivery) (registered, er
 	})
 	for end := time.Now().Add(a.conf.StartTimeout); ; {
 		var answer registered
-		err := a.api.DoJSON(ctx, httpclient.Request{
-			Op: "register with Atropos", Method: http.MethodPost, Path: "/register-env",
-			Accept: "application/json", Body: body, Tries: 3,
-		}, &answer)
+		err := a.api.DoJSON(ctx, trainers.Send("register with Atropos", "/register-env", body), &answer)
 		if err != nil || answer.Status == "success" && answer.EnvID != nil && *answer.EnvID >= 0 {
 			return answer, err
 		}
@@ -140,12 +137,12 @@ func environments(op string, job trainers.JobRef) (ids []int64, err error) {
 	for field := range strings.FieldsSeq(job.Metadata["env_id"]) {
 		id, err := strconv.ParseInt(field, 10, 64)
 		if err != nil || id < 0 { // the server would take a negative number for another environment
-			return nil, trainers.Errorf(trainers.Local, op, "", "invalid env_id in the job reference")
+			return nil, trainers.Errorf(httpclient.Local, op, "", "invalid env_id in the job reference")
 		}
 		ids = append(ids, id)
 	}
 	if ids == nil {
-		return nil, trainers.Errorf(trainers.Local, op, "", "missing env_id in the job reference")
+		return nil, trainers.Errorf(httpclient.Local, op, "", "missing env_id in the job reference")
 	}
 	return ids, nil
 }

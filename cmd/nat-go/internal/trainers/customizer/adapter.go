@@ -112,7 +112,7 @@ func (a *Adapter) ensure(ctx context.Context, c *httpclient.Client, create httpc
 	create.Harmless, create.Tries = true, 3
 	_, err := c.Do(ctx, create)
 	var e *httpclient.Error
-	if err == nil || !errors.As(err, &e) || e.Fault == trainers.Unavailable || e.Fault == trainers.Local ||
+	if err == nil || !errors.As(err, &e) || e.Fault == httpclient.Unavailable || e.Fault == httpclient.Local ||
 		e.Status == http.StatusUnauthorized {
 		return err
 	}
@@ -139,8 +139,8 @@ func (a *Adapter) Submit(ctx context.Context, data trainers.DataSet, key string)
 		}
 	}
 	if err := ctx.Err(); err != nil {
-		return trainers.JobRef{}, &trainers.Error{
-			Op: "submit the job", Why: "interrupted before the job was created", Fault: trainers.Local, Err: err,
+		return trainers.JobRef{}, &httpclient.Error{
+			Op: "submit the job", Why: "interrupted before the job was created", Fault: httpclient.Local, Err: err,
 		}
 	}
 	return a.createJob(context.WithoutCancel(ctx), data.RunID, dataset, key)
@@ -165,10 +165,8 @@ func (a *Adapter) makeDataset(ctx context.Context, runID, dataset string) error 
 	if a.conf.Project != "" {
 		body["project"] = a.conf.Project
 	}
-	return a.ensure(ctx, a.entity, httpclient.Request{
-		Op: "register the data set", Method: http.MethodPost, Path: "/v1/datasets", Accept: "application/json",
-		Body: trainers.JSON(body),
-	}, "/v1/datasets/"+url.PathEscape(ns)+"/"+url.PathEscape(dataset))
+	return a.ensure(ctx, a.entity, trainers.Send("register the data set", "/v1/datasets", trainers.JSON(body)),
+		"/v1/datasets/"+url.PathEscape(ns)+"/"+url.PathEscape(dataset))
 }
 
 // job contains the fields of the service's job description that are used. Responses may contain nulls, lack fields that
@@ -201,22 +199,19 @@ func (l *lenient[T]) UnmarshalJSON(b []byte) error {
 const runField = "nat_go_submission"
 
 func (a *Adapter) createJob(ctx context.Context, runID, dataset, key string) (trainers.JobRef, error) {
-	header := http.Header{}
+	req := trainers.Send("create the job", jobsPath, trainers.JSON(a.jobBody(dataset, key)))
 	if !a.conf.WandbAPIKey.IsZero() {
-		header.Set("wandb-api-key", a.conf.WandbAPIKey.Reveal())
-	}
-	req := httpclient.Request{
-		Op: "create the job", Method: http.MethodPost, Path: jobsPath, Accept: "application/json",
-		Header: header, Body: trainers.JSON(a.jobBody(dataset, key)), Tries: 3,
+		req.Header = http.Header{}
+		req.Header.Set("wandb-api-key", a.conf.WandbAPIKey.Reveal())
 	}
 	var j job
 	if err := a.entity.DoJSON(ctx, req, &j); err != nil {
 		return trainers.JobRef{}, err
 	}
 	if j.ID == "" || strings.ContainsFunc(j.ID, func(r rune) bool { return r <= ' ' || !unicode.IsPrint(r) }) {
-		return trainers.JobRef{}, &trainers.Error{
+		return trainers.JobRef{}, &httpclient.Error{
 			Op: "create the job", Why: "missing or invalid id in the response",
-			Fault: trainers.Unavailable, Unsettled: true,
+			Fault: httpclient.Unavailable, Unsettled: true,
 		}
 	}
 	for _, w := range j.Warnings.Value {
@@ -330,7 +325,7 @@ func (a *Adapter) Find(ctx context.Context, data trainers.DataSet, key string) (
 			first = p.Data[0].Value.ID
 		}
 	}
-	return trainers.JobRef{}, false, trainers.Errorf(trainers.Unavailable, "look for the job of this run", "",
+	return trainers.JobRef{}, false, trainers.Errorf(httpclient.Unavailable, "look for the job of this run", "",
 		"the job is not among the newest %d jobs", listPages*100)
 }
 
@@ -374,7 +369,7 @@ func (a *Adapter) Status(ctx context.Context, ref trainers.JobRef) (trainers.Job
 		return trainers.JobStatus{}, err
 	}
 	if s.Status == "" {
-		return trainers.JobStatus{}, trainers.Errorf(trainers.Unavailable, "get the status of job "+ref.ID, "",
+		return trainers.JobStatus{}, trainers.Errorf(httpclient.Unavailable, "get the status of job "+ref.ID, "",
 			"missing status in the response")
 	}
 	return a.jobStatus(ref, s), nil

@@ -57,7 +57,7 @@ func (a *Adapter) withModel(ctx context.Context, ref trainers.JobRef) (trainers.
 	}
 	m := qualified(j.OutputModel)
 	if m == "" {
-		return ref, trainers.Errorf(trainers.Refused, op,
+		return ref, trainers.Errorf(httpclient.Refused, op,
 			"set output_model: <namespace>/<name> in the trainer adapter's config and train again; the artifacts of "+
 				"this job remain with the service",
 			"training is complete, but the service made no output model")
@@ -84,12 +84,12 @@ func (a *Adapter) createDeployment(ctx context.Context, depName, config string) 
 	case getErr != nil:
 		return getErr
 	case found && serves != "" && serves != config:
-		return trainers.Errorf(trainers.Refused, op, fix, "deployment %s exists and serves %s", depName,
+		return trainers.Errorf(httpclient.Refused, op, fix, "deployment %s exists and serves %s", depName,
 			a.entity.Scrub(serves))
 	case !found || !state.Terminal() || state == trainers.Completed:
 		return nil
 	case serves == "":
-		return trainers.Errorf(trainers.Refused, op, fix,
+		return trainers.Errorf(httpclient.Refused, op, fix,
 			"deployment %s exists, has failed, and serves an unknown model", depName)
 	}
 	// The deployment is ours, and it failed.
@@ -99,8 +99,8 @@ func (a *Adapter) createDeployment(ctx context.Context, depName, config string) 
 		return err
 	}
 	if _, err = a.entity.Do(ctx, create); conflict(err) {
-		return &trainers.Error{
-			Op: op, Why: "the failed deployment is still being deleted", Fault: trainers.Unavailable, Err: err,
+		return &httpclient.Error{
+			Op: op, Why: "the failed deployment is still being deleted", Fault: httpclient.Unavailable, Err: err,
 		}
 	}
 	return err

@@ -72,7 +72,7 @@ func (a *Adapter) rowFiles(data trainers.DataSet) (train, validation string, err
 	op := submitting(data)
 	f, ok := data.Formats["customizer"]
 	if !ok || len(f.Files) == 0 {
-		return "", "", trainers.Errorf(trainers.Local, op, "add customizer to dataset.formats",
+		return "", "", trainers.Errorf(httpclient.Local, op, "add customizer to dataset.formats",
 			"the run has no rows in the customizer format")
 	}
 	kind, other, fix := builders.KindPreference, builders.KindDemonstration,
@@ -84,10 +84,10 @@ func (a *Adapter) rowFiles(data trainers.DataSet) (train, validation string, err
 	left := f.File(other.String(), trainers.Train)
 	switch {
 	case train == "" && left != "":
-		return "", "", trainers.Errorf(trainers.Refused, op, fix, "training_type is %s, but the rows are %ss",
+		return "", "", trainers.Errorf(httpclient.Refused, op, fix, "training_type is %s, but the rows are %ss",
 			a.conf.Hyperparameters.TrainingType, other)
 	case train == "":
-		return "", "", trainers.Errorf(trainers.Refused, op, "build more records, or lower dataset.split.validation",
+		return "", "", trainers.Errorf(httpclient.Refused, op, "build more records, or lower dataset.split.validation",
 			"no %s on the training side of the split", kind)
 	case left != "":
 		a.env.Log.Warn().Str("file", left).
@@ -159,18 +159,18 @@ func (a *Adapter) preupload(ctx context.Context, repo string, f file) (lfs bool,
 		switch {
 		case x.Path != f.remote:
 		case x.Ignore:
-			return false, trainers.Errorf(trainers.Refused, op, "look for a .gitignore in the repository",
+			return false, trainers.Errorf(httpclient.Refused, op, "look for a .gitignore in the repository",
 				"the store would ignore this file")
 		case x.Mode == "lfs":
 			return f.size > 0, nil
 		case x.Mode == "regular":
 			return false, nil
 		default:
-			return false, trainers.Errorf(trainers.Refused, op, "",
+			return false, trainers.Errorf(httpclient.Refused, op, "",
 				"store wants upload mode %q, which is neither regular nor lfs", a.hub.Scrub(x.Mode))
 		}
 	}
-	return false, trainers.Errorf(trainers.Refused, op, "", "missing file in the store's response")
+	return false, trainers.Errorf(httpclient.Refused, op, "", "missing file in the store's response")
 }
 
 // action is a request that the LFS server wants the client to send.
@@ -213,7 +213,7 @@ func (a *Adapter) uploadLFS(ctx context.Context, repo string, f file) (string, e
 			continue
 		}
 		if o.Error != nil {
-			return "", trainers.Errorf(trainers.Refused, "upload "+f.remote, "",
+			return "", trainers.Errorf(httpclient.Refused, "upload "+f.remote, "",
 				"store refused the object: %d %s", o.Error.Code, a.hub.Scrub(o.Error.Message))
 		}
 		if o.Actions["upload"] == nil { // stored already
@@ -221,7 +221,7 @@ func (a *Adapter) uploadLFS(ctx context.Context, repo string, f file) (string, e
 		}
 		return oid, a.transfer(ctx, f, oid, *o.Actions["upload"], o.Actions["verify"])
 	}
-	return "", trainers.Errorf(trainers.Refused, "upload "+f.remote, "", "missing object in the store's response")
+	return "", trainers.Errorf(httpclient.Refused, "upload "+f.remote, "", "missing object in the store's response")
 }
 
 const lfsType = "application/vnd.git-lfs+json"
@@ -273,7 +273,7 @@ func (a *Adapter) putParts(ctx context.Context, f file, oid string, up action) e
 	op := "upload " + f.remote
 	chunk, err := strconv.ParseInt(up.Header["chunk_size"], 10, 64)
 	if err != nil || chunk <= 0 || (f.size+chunk-1)/chunk > maxParts {
-		return trainers.Errorf(trainers.Refused, op, "", "invalid part size %q from the store",
+		return trainers.Errorf(httpclient.Refused, op, "", "invalid part size %q from the store",
 			a.hub.Scrub(up.Header["chunk_size"]))
 	}
 	hrefs := map[int64]string{}
@@ -287,7 +287,7 @@ func (a *Adapter) putParts(ctx context.Context, f file, oid string, up action) e
 	for n := int64(1); (n-1)*chunk < f.size; n++ {
 		href, ok := hrefs[n]
 		if !ok {
-			return trainers.Errorf(trainers.Refused, op, "", "missing upload URL for part %d", n)
+			return trainers.Errorf(httpclient.Refused, op, "", "missing upload URL for part %d", n)
 		}
 		offset := (n - 1) * chunk
 		put := step(fmt.Sprintf("%s, part %d", op, n), http.MethodPut, href, httpclient.File{
@@ -301,7 +301,7 @@ func (a *Adapter) putParts(ctx context.Context, f file, oid string, up action) e
 		}
 		etag := reply.Header.Get("ETag")
 		if etag == "" {
-			return trainers.Errorf(trainers.Refused, op, "", "missing ETag for part %d", n)
+			return trainers.Errorf(httpclient.Refused, op, "", "missing ETag for part %d", n)
 		}
 		parts = append(parts, part{n, etag})
 	}

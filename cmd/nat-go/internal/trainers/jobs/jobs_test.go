@@ -21,6 +21,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
+	"github.com/nat-go/nat-go/internal/httpclient"
 	"github.com/nat-go/nat-go/internal/property"
 )
 
@@ -118,14 +119,14 @@ func (f *fake) StatusOfDeployment(context.Context, trainers.JobRef) (trainers.Jo
 }
 
 var (
-	busy    = &trainers.Error{Op: "get the status", Why: "HTTP 503", Fault: trainers.Unavailable}
-	denied  = &trainers.Error{Op: "get the status", Why: "HTTP 401", Fault: trainers.Denied}
-	gone    = &trainers.Error{Op: "get the status", Why: "HTTP 404", Fault: trainers.Gone}
-	refused = &trainers.Error{Op: "create the job", Why: "HTTP 422", Fault: trainers.Refused}
-	lost    = &trainers.Error{
+	busy    = &httpclient.Error{Op: "get the status", Why: "HTTP 503", Fault: httpclient.Unavailable}
+	denied  = &httpclient.Error{Op: "get the status", Why: "HTTP 401", Fault: httpclient.Denied}
+	gone    = &httpclient.Error{Op: "get the status", Why: "HTTP 404", Fault: httpclient.Gone}
+	refused = &httpclient.Error{Op: "create the job", Why: "HTTP 422", Fault: httpclient.Refused}
+	lost    = &httpclient.Error{
 		Op:        "create the job",
 		Why:       "connection reset",
-		Fault:     trainers.Unavailable,
+		Fault:     httpclient.Unavailable,
 		Unsettled: true,
 	}
 )

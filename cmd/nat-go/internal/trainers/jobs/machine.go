@@ -1,12 +1,14 @@
 package jobs
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"time"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
+	"github.com/nat-go/nat-go/internal/httpclient"
 )
 
 // maxPause is the longest pause after a failed request, regardless of how many have failed.
@@ -72,8 +74,8 @@ func (m *machine) next(now time.Time, st trainers.JobStatus, err error) action {
 // failed counts a failed request and returns the next action. Pauses grow by half each time, as in NAT.
 func (m *machine) failed(err error) action {
 	m.failures++
-	e, ok := trainers.AsError(err)
-	if ok && e.Fault == trainers.Denied {
+	e, ok := errors.AsType[*httpclient.Error](err)
+	if ok && e.Fault == httpclient.Denied {
 		return action{do: giveUp, err: exit.With(exit.Environment, err)}
 	}
 	if m.failures >= m.limits.StatusFailures {
