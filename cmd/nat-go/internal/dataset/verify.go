@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -14,7 +14,6 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator/rows"
-	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
@@ -211,43 +210,18 @@ func (c *formatCheck) file(i int) error {
 
 // read calls f for each row of a file, and records the number of rows, the bytes and their hash.
 func (v *verifier) read(file RowFile, seen *Verified, f func(n int64, line []byte) error) error {
-	sum := &summer{hash: xxh3.New()}
-	err := summed(file, sum, func(n int64, line []byte) error {
-		seen.Rows++
-		return f(n, line)
-	})
+	all, err := runfolder.Folder(filepath.Dir(file.Path)).Sum(file.Name)
+	seen.Bytes, seen.XXH3 = all.Bytes, all.XXH3
+	if err == nil {
+		err = file.each(func(n int64, line []byte) error {
+			seen.Rows++
+			return f(n, line)
+		})
+	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", file.Path, err)
 	}
-	seen.Bytes, seen.XXH3 = sum.bytes, runfolder.Digest(sum.hash)
 	return nil
-}
-
-// summed calls f for each row of a file, and writes the file's bytes to sum.
-func summed(file RowFile, sum *summer, f func(n int64, line []byte) error) error {
-	in, err := durable.Open(file.Path)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	if !rows.IsTable(file.Path) {
-		return linesOf(io.TeeReader(in, sum), file.Limits, f)
-	}
-	if _, err := io.Copy(sum, in); err != nil {
-		return err
-	}
-	return file.each(f)
-}
-
-// summer hashes and counts the bytes written to it.
-type summer struct {
-	hash  *xxh3.Hasher
-	bytes int64
-}
-
-func (s *summer) Write(b []byte) (int, error) {
-	s.bytes += int64(len(b))
-	return s.hash.Write(b)
 }
 
 func (c *formatCheck) index(row *rows.Row, at occurrence) error {

@@ -26,7 +26,10 @@ import (
 // aren't in the manifest. It doesn't rehash files that Verify has read. If the manifest can't be read, manifest is nil
 // and why is the reason.
 func (r *Report) VerifyRun(run runfolder.Folder, manifest *runfolder.Manifest, why error) error {
-	v := newVerifier()
+	before := r.Findings
+	r.Findings = []Finding{}
+	v := &verifier{report: r, more: map[string]int{}}
+	defer func() { r.Findings = append(r.Findings, before...) }()
 	if err := v.checkLock(run); err != nil {
 		return err
 	}
@@ -48,8 +51,6 @@ func (r *Report) VerifyRun(run runfolder.Folder, manifest *runfolder.Manifest, w
 			return err
 		}
 	}
-	r.Findings = slices.Insert(r.Findings, 0, v.report.Findings...)
-	r.Errors, r.Warnings = r.Errors+v.report.Errors, r.Warnings+v.report.Warnings
 	return nil
 }
 
@@ -155,11 +156,7 @@ func (v *verifier) present(
 // or is on the other side of the split. Hashes alone don't reveal this, because a file can be edited together with its
 // hash.
 func (r *Report) VerifyLog(p *Place, manifest *runfolder.Manifest) error {
-	v := newVerifier()
-	err := v.log(p, manifest)
-	r.Findings = append(r.Findings, v.report.Findings...)
-	r.Errors, r.Warnings = r.Errors+v.report.Errors, r.Warnings+v.report.Warnings
-	return err
+	return (&verifier{report: r, more: map[string]int{}}).log(p, manifest)
 }
 
 func (v *verifier) log(p *Place, manifest *runfolder.Manifest) error {

@@ -59,12 +59,12 @@ type recording struct {
 }
 
 // newRecording stores a recording with a new index in r.built.
-func newRecording(r *run) (b *recording, err error) {
-	b = &recording{plan: r.plan, out: r.out, builders: r.builders, marked: marked{seen: map[string]bool{}}}
+func newRecording(r *run) *recording {
+	b := &recording{plan: r.plan, out: r.out, builders: r.builders, marked: marked{seen: map[string]bool{}}}
 	_, b.where = r.plan.where.Split(where.ExampleFields)
-	b.index, err = curate.NewIndex(r.plan.indexRules(), string(r.plan.folder))
+	b.index = curate.NewIndex(r.plan.indexRules(), string(r.plan.folder))
 	r.built = b
-	return b, err
+	return b
 }
 
 // building is the stage that builds records.
@@ -86,12 +86,8 @@ func (r *run) build(ctx context.Context) (err error) {
 		r.in.prove = prover{r.plan.config.Collator.Policy, r.tokens}.prove
 	}
 	defer r.started.close() // once the records are built, close the builders in the background
-	log, err := newRecording(r)
-	if err != nil {
-		return err
-	}
 	b := &building{
-		recording: log, env: r.env, in: r.in, ahead: r.ahead, unit: unitOf(r.plan, r.builders), total: r.in.bytes(),
+		recording: newRecording(r), env: r.env, in: r.in, ahead: r.ahead, unit: unitOf(r.plan, r.builders), total: r.in.bytes(),
 	}
 	if err := b.openLog(ctx); err != nil {
 		return err

@@ -84,7 +84,7 @@ func (r *curation) decide(ctx context.Context, b *recording) (*curate.Decisions,
 	for _, ordinal := range b.marked.rejected {
 		d.Reject(ordinal)
 	}
-	return d, cant("write the decisions", r.writeDecisions(d))
+	return d, cant("write the decisions", durable.Save(r.plan.folder.Decisions(), d.Write))
 }
 
 // marked collects the marks on a run's records.
@@ -120,18 +120,6 @@ func (r *curation) warnOfIdleMarks(m marked) {
 		r.out.warn("%s of %s do not match any record of this run: %s", ledger.Quantity(int64(len(idle)), "mark"),
 			r.plan.config.Dataset.Marks, strings.Join(idle[:min(len(idle), 3)], ", "))
 	}
-}
-
-func (r *curation) writeDecisions(d *curate.Decisions) error {
-	f, err := durable.Create(r.plan.folder.Decisions())
-	if err != nil {
-		return err
-	}
-	defer f.Abort()
-	if _, err := d.WriteTo(f); err != nil {
-		return err
-	}
-	return f.Commit()
 }
 
 // gates returns the gates that each record must pass.

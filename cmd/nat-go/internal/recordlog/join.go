@@ -2,7 +2,6 @@ package recordlog
 
 import (
 	"bufio"
-	"context"
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
@@ -33,7 +32,7 @@ func NewJoin(dir string) (*Join, error) {
 }
 
 // Add opens the complete log in dir, whose commit must have the given hash, as the next part. The caller adds the
-// part's groups with Part.Next or Part.Rest. The error wraps ErrFull if the joined log would exceed its limits.
+// part's groups with Part.Next. The error wraps ErrFull if the joined log would exceed its limits.
 func (j *Join) Add(dir, sum string) (*Part, error) {
 	c, err := ReadCommit(dir)
 	switch {
@@ -99,22 +98,6 @@ func (p *Part) Next() error {
 		err = p.damaged(errShort)
 	}
 	return err
-}
-
-// joinChunk is the number of bytes of a log that are copied at a time.
-const joinChunk = 1 << 20
-
-// Rest adds all remaining groups. Close checks their content against the log's hash.
-func (p *Part) Rest(ctx context.Context) error {
-	for ctx.Err() == nil {
-		switch _, err := io.CopyN(p.join.out, p.in, joinChunk); {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return err
-		}
-	}
-	return context.Cause(ctx)
 }
 
 // Close closes the part's log. If all of it was added, Close returns an error unless the bytes match the log's hash.

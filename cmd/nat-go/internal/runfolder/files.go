@@ -147,6 +147,12 @@ func Digest(h *xxh3.Hasher) string {
 	return hex.EncodeToString(sum[:])
 }
 
+// DigestOf returns the 128-bit hash of b, in hex.
+func DigestOf(b []byte) string {
+	sum := xxh3.Hash128(b).Bytes()
+	return hex.EncodeToString(sum[:])
+}
+
 // Sums lists the run's files with their hashes, sorted by path. It doesn't read the files in known, which were hashed
 // as they were written, but returns an error if one of these files is missing or has a different size.
 func (l *Lock) Sums(known []File) ([]File, error) {

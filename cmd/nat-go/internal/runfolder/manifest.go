@@ -11,8 +11,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/zeebo/xxh3"
-
 	"github.com/nat-go/nat-go/collator"
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/rows"
@@ -414,9 +412,7 @@ func (l *Lock) replace(values map[string]any) (*Update, error) {
 		f.Abort()
 		return nil, err
 	}
-	h := xxh3.New()
-	_, _ = h.Write(out.Bytes())
-	return &Update{file: f, sum: Digest(h)}, nil
+	return &Update{file: f, sum: DigestOf(out.Bytes())}, nil
 }
 
 // Commit removes the formats' obsolete files and renames the manifest into place.

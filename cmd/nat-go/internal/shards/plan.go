@@ -12,8 +12,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/zeebo/xxh3"
-
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/internal/durable"
@@ -129,12 +127,7 @@ func Find(path string) Folder {
 func sumOf(p Plan) (string, error) {
 	p.Sum = ""
 	text, err := json.Marshal(&p)
-	if err != nil {
-		return "", err
-	}
-	h := xxh3.New()
-	h.Write(text)
-	return runfolder.Digest(h), nil
+	return runfolder.DigestOf(text), err
 }
 
 // Write writes a plan, with its hash in Sum.
@@ -253,64 +246,39 @@ func (f Folder) readNamed(s *Shard, shard int) error {
 	return nil
 }
 
-// NamedFile writes the file with the ids that can't be derived from a shard's parts. The first Add creates the file.
+// NamedFile collects the ids that can't be derived from a shard's parts.
 type NamedFile struct {
 	folder Folder
 	shard  int
-	file   *durable.File
-	buf    *bufio.Writer
-	sum    *xxh3.Hasher
-	bytes  int64
+	lines  []byte
 }
 
 // NewNamed returns a NamedFile for a shard.
 func (f Folder) NewNamed(shard int) *NamedFile { return &NamedFile{folder: f, shard: shard} }
 
 // Add adds an id.
-func (n *NamedFile) Add(input int, row int64, id string) (err error) {
-	path := n.folder.Named(n.shard)
-	if n.file == nil {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return err
-		}
-		if n.file, err = durable.Create(path); err != nil {
-			return err
-		}
-		n.buf, n.sum = bufio.NewWriter(n.file), xxh3.New()
-	}
+func (n *NamedFile) Add(input int, row int64, id string) error {
 	line, err := json.Marshal(named{input, row, id})
-	if err != nil {
-		return err
+	if err == nil && len(n.lines)+len(line) >= maxNamedBytes {
+		err = fmt.Errorf("shard %d has too many entries with ids used before: make a plan with more shards", n.shard)
 	}
-	line = append(line, '\n')
-	if n.bytes+int64(len(line)) > maxNamedBytes {
-		return fmt.Errorf("shard %d has too many entries with ids used before: make a plan with more shards", n.shard)
-	}
-	n.sum.Write(line)
-	n.bytes += int64(len(line))
-	_, err = n.buf.Write(line)
+	n.lines = append(append(n.lines, line...), '\n')
 	return err
 }
 
-// Commit completes the file and returns its description. If no id was added, it returns nil, and the file doesn't
-// exist.
+// Commit writes the file and returns its description. If no id was added, it returns nil, and doesn't create the file.
 func (n *NamedFile) Commit() (*runfolder.File, error) {
-	if n.file == nil {
+	if n.lines == nil {
 		return nil, nil
 	}
-	if err := n.buf.Flush(); err != nil {
-		n.file.Abort()
-		return nil, err
+	path := n.folder.Named(n.shard)
+	err := os.MkdirAll(filepath.Dir(path), 0o755)
+	if err == nil {
+		err = durable.WriteFile(path, n.lines)
 	}
-	f := &runfolder.File{Path: namedPath(n.shard), Bytes: n.bytes, XXH3: runfolder.Digest(n.sum)}
-	return f, n.file.Commit()
-}
-
-// Abort discards the file. It does nothing after Commit.
-func (n *NamedFile) Abort() {
-	if n.file != nil {
-		n.file.Abort()
-	}
+	return &runfolder.File{
+		Path: namedPath(n.shard), Bytes: int64(len(n.lines)), XXH3: runfolder.DigestOf(n.lines),
+	}, err
 }
 
 // MaxConfig is the maximum size of a plan's configuration.

@@ -280,13 +280,8 @@ type recordAnswer struct {
 }
 
 type sides struct {
-	Chosen   []piece `json:"chosen"`
-	Rejected []piece `json:"rejected"`
-}
-
-type piece struct {
-	Text    string `json:"text"`
-	Differs bool   `json:"differs,omitempty"`
+	Chosen   []show.Piece `json:"chosen"`
+	Rejected []show.Piece `json:"rejected"`
 }
 
 // site is a failed call. Call and Result are message indices, starting at 0.
@@ -414,14 +409,12 @@ func diff(chosen, rejected string) *sides {
 		return nil
 	}
 	left, right, _ := show.Compare(chosen, rejected)
-	return &sides{pieces(left), pieces(right)}
-}
-
-func pieces(list []show.Piece) (out []piece) {
-	for _, p := range list {
-		out = append(out, piece{text(p.Text), p.Differs})
+	for _, list := range [][]show.Piece{left, right} {
+		for i := range list {
+			list[i].Text = text(list[i].Text)
+		}
 	}
-	return out
+	return &sides{left, right}
 }
 
 // neighbours returns the numbers, starting at 1, of the previous and the next record in the same group, or 0 if there
