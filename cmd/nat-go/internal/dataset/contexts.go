@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -23,7 +24,7 @@ import (
 	"github.com/nat-go/nat-go/internal/spool"
 	"github.com/nat-go/nat-go/internal/terminal"
 	"github.com/nat-go/nat-go/ttc"
-	"github.com/nat-go/nat-go/ttc/json"
+	natjson "github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
@@ -55,7 +56,7 @@ func (w *formatWriter) turns(row int, m *member) []byte {
 		}
 		w.Of.Change(c.By.String(), 1)
 		b = appendDigits(append(b, `{"turn":`...), int64(c.Turn))
-		b = json.AppendASCII(append(b, `,"by":`...), c.By.String())
+		b = natjson.AppendASCII(append(b, `,"by":`...), c.By.String())
 		if c.Was != 0 {
 			b = append(appendHistory(append(b, `,"was":"`...), c.Was), '"')
 		}
@@ -181,21 +182,14 @@ type formatContexts struct {
 type rowContexts struct {
 	file  *os.File
 	out   *bufio.Writer
-	in    *bufio.Reader
+	in    *json.Decoder
 	rows  int64         // number of rows read back from the temporary file
 	last  []ttc.History // hashes of the most recently read row
 	whole bool          // whether the rows contain complete contexts
 }
 
 // add appends the hashes of the next row.
-func (r *rowContexts) add(of []ttc.History) error {
-	b := binary.AppendUvarint(r.out.AvailableBuffer(), uint64(len(of)))
-	for _, h := range of {
-		b = binary.LittleEndian.AppendUint64(b, uint64(h))
-	}
-	_, err := r.out.Write(b)
-	return err
-}
+func (r *rowContexts) add(of []ttc.History) error { return json.NewEncoder(r.out).Encode(of) }
 
 // at returns the hashes of a row, which must be the last one requested or a later one.
 func (r *rowContexts) at(row int64) ([]ttc.History, error) {
@@ -206,22 +200,12 @@ func (r *rowContexts) at(row int64) ([]ttc.History, error) {
 		if _, err := r.file.Seek(0, io.SeekStart); err != nil {
 			return nil, err
 		}
-		r.in = bufio.NewReader(r.file)
+		r.in = json.NewDecoder(r.file)
 	}
-	for r.rows <= row {
-		n, err := binary.ReadUvarint(r.in)
-		if err != nil {
+	for ; r.rows <= row; r.rows++ {
+		if err := r.in.Decode(&r.last); err != nil {
 			return nil, fmt.Errorf("read back the rows' hashes: %w", err)
 		}
-		r.last = r.last[:0]
-		var b [8]byte
-		for range n {
-			if _, err := io.ReadFull(r.in, b[:]); err != nil {
-				return nil, fmt.Errorf("read back the rows' hashes: %w", err)
-			}
-			r.last = append(r.last, ttc.History(binary.LittleEndian.Uint64(b[:])))
-		}
-		r.rows++
 	}
 	return r.last, nil
 }

@@ -144,7 +144,7 @@ func (r collation) divideBatches(ctx context.Context) (json.RawMessage, error) {
 	defer cut.Close()
 	res, scores, err := cut.Divide(len(m.plan.Shards), func(i int) (io.WriteCloser, error) {
 		f, err := durable.Create(m.dir.CutBatches(i))
-		return &closing{f, bufio.NewWriter(f)}, err
+		return committed{f}, err
 	})
 	if err == nil {
 		err = durable.WriteFile(m.dir.CutScores(), scores)
@@ -158,19 +158,10 @@ func (r collation) divideBatches(ctx context.Context) (json.RawMessage, error) {
 	return json.Marshal(res)
 }
 
-// closing is a file that isn't complete until it is closed.
-type closing struct {
-	file *durable.File
-	*bufio.Writer
-}
+// committed is a file that Close commits.
+type committed struct{ *durable.File }
 
-func (p *closing) Close() error {
-	if err := p.Flush(); err != nil {
-		p.file.Abort()
-		return err
-	}
-	return p.file.Commit()
-}
+func (f committed) Close() error { return f.Commit() }
 
 // writeShard writes the shard's share of the data set.
 func (r sharding) writeShard(ctx context.Context) error {
@@ -298,16 +289,13 @@ func (r sharding) writeBatches(ctx context.Context, t *tokens) (counts map[strin
 		return nil, err
 	}
 	defer lines.Abort()
-	buf, counts := bufio.NewWriter(lines), map[string]batch.Count{}
+	counts = map[string]batch.Count{}
 	err = t.collator.WriteKept(ctx, bufio.NewReader(in), scores, s.readRow, string(folder),
 		func(line []byte, key string, n batch.Count) error {
 			counts[key] = counts[key].Plus(n)
-			_, err := buf.Write(line)
+			_, err := lines.Write(line)
 			return err
 		})
-	if err == nil {
-		err = buf.Flush()
-	}
 	if err != nil {
 		return nil, err
 	}
