@@ -147,22 +147,10 @@ func eachPartLine(ctx context.Context, path string, f func(line []byte) error) e
 // join adds the rows of a part.
 func (f *rowFile) join(ctx context.Context, path string) error {
 	return eachPartLine(ctx, path, func(line []byte) error {
-		f.rows++
-		if f.table != nil {
-			return f.cells(line)
+		if f.reading != nil && !json.Valid(line) {
+			return fmt.Errorf("%s is damaged: a row is not JSON", path)
 		}
-		if f.rows > 1 {
-			f.out.buf = append(f.out.buf, '\n')
-		}
-		if f.reading != nil {
-			if !json.Valid(line) {
-				return fmt.Errorf("%s is damaged: a row is not JSON", path)
-			}
-			f.reading.add(line)
-		}
-		f.out.buf = append(f.out.buf, line...)
-		f.out.rotate()
-		return nil
+		return f.add(line, 1)
 	})
 }
 

@@ -97,7 +97,7 @@ type dropCount struct {
 }
 
 // measure returns statistics on a log's kept records. They include the hints' effects listed in the token batches'
-// index, unless index is empty, and counts of the content that the template omits, unless render is nil.
+// index, if it exists, and counts of the content that the template omits, unless render is nil.
 func measure(log string, d *curate.Decisions, index string, render *turns.Renderer, tmp string) (*Stats, error) {
 	m := newMeter(render, tmp)
 	defer m.close()
@@ -135,9 +135,6 @@ func measure(log string, d *curate.Decisions, index string, render *turns.Render
 
 // effects samples the hint effects listed in the index of the token batches.
 func (m *meter) effects(index string) error {
-	if index == "" {
-		return nil
-	}
 	err := batch.EachLine(index, func(l *batch.Line) error {
 		for i := range l.Sites {
 			e := l.Sites[i].Effect

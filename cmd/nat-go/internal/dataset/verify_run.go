@@ -258,7 +258,7 @@ type originsRead struct {
 	due    map[string]dueRecord // values allowed for the current group's kept records, by record hash in hex
 
 	n    int64 // number of lines read
-	line origin
+	line Origin
 	more bool
 	err  error
 }
@@ -274,13 +274,6 @@ func (r *dueRecord) has(contexts []hash) bool {
 	return contexts == nil || slices.ContainsFunc(r.contexts, func(of []ttc.History) bool {
 		return !slices.ContainsFunc(contexts, func(h hash) bool { return !slices.Contains(of, ttc.History(h)) })
 	})
-}
-
-// origin is the part of an origin that is compared with the log.
-type origin struct {
-	File     string `json:"file"`
-	Record   string `json:"record"`
-	Contexts []hash `json:"contexts"`
 }
 
 func (v *verifier) readOrigins(f FormatFolder) (*originsRead, error) {
@@ -305,7 +298,7 @@ func (o *originsRead) advance() {
 		return
 	}
 	o.n++
-	o.line = origin{}
+	o.line = Origin{}
 	if json.Unmarshal(line, &o.line) != nil {
 		o.more = false
 	}
