@@ -225,26 +225,12 @@ func eachLine(path string, limits Limits, f func(n int64, line []byte) error) er
 }
 
 // eachLineFrom is like eachLine, but starts at line number from.
-func eachLineFrom(path string, limits Limits, from int64, f func(n int64, line []byte) error) error {
-	err := readLines(path, limits, from, f)
-	if errors.Is(err, errEnough) {
-		return nil
-	}
-	return err
-}
-
-// eachObject calls f for each line of a file, decoded from JSON.
-func eachObject[T any](path string, f func(T) error) error {
-	return eachLine(path, DefaultLimits, func(n int64, line []byte) error {
-		var v T
-		if err := json.Unmarshal(line, &v); err != nil {
-			return fmt.Errorf("%s:%d: %w", path, n+1, err)
+func eachLineFrom(path string, limits Limits, from int64, f func(n int64, line []byte) error) (err error) {
+	defer func() {
+		if errors.Is(err, errEnough) {
+			err = nil
 		}
-		return f(v)
-	})
-}
-
-func readLines(path string, limits Limits, from int64, f func(n int64, line []byte) error) error {
+	}()
 	file, err := durable.Open(path)
 	if err != nil {
 		return err
@@ -258,6 +244,17 @@ func readLines(path string, limits Limits, from int64, f func(n int64, line []by
 		return rows.EachTableRow(file, info.Size(), from, f)
 	}
 	return linesOf(file, limits, from, f)
+}
+
+// eachObject calls f for each line of a file, decoded from JSON.
+func eachObject[T any](path string, f func(T) error) error {
+	return eachLine(path, DefaultLimits, func(n int64, line []byte) error {
+		var v T
+		if err := json.Unmarshal(line, &v); err != nil {
+			return fmt.Errorf("%s:%d: %w", path, n+1, err)
+		}
+		return f(v)
+	})
 }
 
 func linesOf(r io.Reader, limits Limits, from int64, f func(n int64, line []byte) error) error {

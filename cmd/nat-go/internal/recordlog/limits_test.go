@@ -239,7 +239,7 @@ func TestFull(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer j.Close()
-		j.log.state.Records = maxRecords
+		j.state.Records = maxRecords
 		if _, err := j.Join(dir, c.XXH3); !errors.Is(err, ErrFull) {
 			t.Errorf("err = %v", err)
 		}

@@ -155,11 +155,8 @@ type Contexts struct {
 	Changed  map[string]int64 `json:"changed,omitempty"`
 }
 
-// Add adds the counts of more, which may be nil.
+// Add adds the counts of more.
 func (c *Contexts) Add(more *Contexts) {
-	if more == nil {
-		return
-	}
 	c.Turns, c.Lost, c.Repeated = c.Turns+more.Turns, c.Lost+more.Lost, c.Repeated+more.Repeated
 	for by, n := range more.Changed {
 		c.Change(by, n)
