@@ -140,7 +140,8 @@ that works unchanged: to standard output, or to the file given with --write. Fin
 		},
 	}
 	f := cmd.Flags()
-	f.StringArrayVar(&in.Paths, "from", nil, "input file, folder or pattern (repeatable); same as passing it as an argument")
+	f.StringArrayVar(&in.Paths, "from", nil,
+		"input file, folder or pattern (repeatable); same as passing it as an argument")
 	inputFlags(f, &in.Source, &in.Keys)
 	f.StringArrayVar(&in.Builders, "builder", nil, "the builder to use (repeatable); default: the one that suits the input")
 	f.StringArrayVar(&formats, "format", nil, "row format to write (repeatable); default: the one that suits the builder")

@@ -87,7 +87,8 @@ func (r *run) build(ctx context.Context) (err error) {
 	}
 	defer r.started.close() // once the records are built, close the builders in the background
 	b := &building{
-		recording: newRecording(r), env: r.env, in: r.in, ahead: r.ahead, unit: unitOf(r.plan, r.builders), total: r.in.bytes(),
+		recording: newRecording(r), env: r.env, in: r.in, ahead: r.ahead, unit: unitOf(r.plan, r.builders),
+		total: r.in.bytes(),
 	}
 	if err := b.openLog(ctx); err != nil {
 		return err

@@ -346,18 +346,26 @@ func (r *Run) oneRecord(req *http.Request) (answer, error) {
 	for i := range shown {
 		a.Sampled = append(a.Sampled, shown[i].Sampled.String())
 	}
-	all, err := r.turns(n - 1)
+	if r.plain != nil {
+		return a, nil
+	}
+	g, at, err := r.group(n - 1)
 	if err != nil {
 		return nil, err
 	}
-	for _, t := range all {
+	for _, t := range r.turns(&g, at) {
 		if t.Message >= from && t.Message < from+len(shown) {
 			a.Turns = append(a.Turns, t)
 		}
 	}
-	a.Prev, a.Next = r.neighbours(n - 1)
-	a.Branches, err = r.branches(n - 1)
-	return a, err
+	if at > 0 {
+		a.Prev = n - 1
+	}
+	if at+1 < len(g.Records) {
+		a.Next = n + 1
+	}
+	a.Branches = g.branches(at)
+	return a, nil
 }
 
 // describe adds a record's metadata and tools, the differences between a preference's answers, and the failed calls.
@@ -415,25 +423,6 @@ func diff(chosen, rejected string) *sides {
 		}
 	}
 	return &sides{left, right}
-}
-
-// neighbours returns the numbers, starting at 1, of the previous and the next record in the same group, or 0 if there
-// is no such record.
-func (r *Run) neighbours(ordinal uint64) (prev, next uint64) {
-	if r.plain != nil {
-		return 0, 0
-	}
-	g, at, err := r.group(ordinal)
-	if err != nil {
-		return 0, 0
-	}
-	if at > 0 {
-		prev = ordinal
-	}
-	if at+1 < len(g.Records) {
-		next = ordinal + 2
-	}
-	return prev, next
 }
 
 // dropsAnswer is a window of the drops.
