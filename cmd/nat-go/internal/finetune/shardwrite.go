@@ -284,22 +284,15 @@ func (r sharding) writeBatches(ctx context.Context, t *tokens) (counts map[strin
 		return nil, err
 	}
 	defer in.Close()
-	lines, err := durable.Create(shareLines(folder))
-	if err != nil {
-		return nil, err
-	}
-	defer lines.Abort()
 	counts = map[string]batch.Count{}
-	err = t.collator.WriteKept(ctx, bufio.NewReader(in), scores, s.readRow, string(folder),
-		func(line []byte, key string, n batch.Count) error {
-			counts[key] = counts[key].Plus(n)
-			_, err := lines.Write(line)
-			return err
-		})
-	if err != nil {
-		return nil, err
-	}
-	return counts, lines.Commit()
+	return counts, durable.Save(shareLines(folder), func(lines io.Writer) error {
+		return t.collator.WriteKept(ctx, bufio.NewReader(in), scores, s.readRow, string(folder),
+			func(line []byte, key string, n batch.Count) error {
+				counts[key] = counts[key].Plus(n)
+				_, err := lines.Write(line)
+				return err
+			})
+	})
 }
 
 // joinRows joins the text rows that the shards wrote, if writing was left to them, into m.rows.
@@ -334,33 +327,31 @@ func (r collation) joinBatches(ctx context.Context) (*collator.Result, error) {
 	if err := os.MkdirAll(folder.Batches(), 0o755); err != nil {
 		return nil, err
 	}
-	index, err := durable.Create(filepath.Join(folder.Batches(), batch.IndexName))
-	if err != nil {
-		return nil, err
-	}
-	defer index.Abort()
 	res.Counts = map[string]batch.Count{}
-	for i, x := range m.shares {
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
+	err := durable.Save(filepath.Join(folder.Batches(), batch.IndexName), func(index io.Writer) error {
+		for i, x := range m.shares {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			from, done := m.built(shards.Write, i)
+			for key, n := range x.Batches {
+				res.Counts[key] = res.Counts[key].Plus(n)
+			}
+			lines, err := shards.OpenBuilt(from, done, shareLines(from))
+			if err != nil {
+				return err
+			}
+			_, err = io.Copy(index, lines)
+			if err = errors.Join(err, lines.Close()); err != nil {
+				return err
+			}
+			if err := r.takeBatches(from, done); err != nil {
+				return err
+			}
 		}
-		from, done := m.built(shards.Write, i)
-		for key, n := range x.Batches {
-			res.Counts[key] = res.Counts[key].Plus(n)
-		}
-		lines, err := shards.OpenBuilt(from, done, shareLines(from))
-		if err != nil {
-			return nil, err
-		}
-		_, err = io.Copy(index, lines)
-		if err = errors.Join(err, lines.Close()); err != nil {
-			return nil, err
-		}
-		if err := r.takeBatches(from, done); err != nil {
-			return nil, err
-		}
-	}
-	if err := index.Commit(); err != nil {
+		return nil
+	})
+	if err != nil {
 		return nil, err
 	}
 	if c := r.plan.config.Collator.Composer; c.Steps() {
