@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -24,7 +23,7 @@ import (
 	"github.com/nat-go/nat-go/internal/spool"
 	"github.com/nat-go/nat-go/internal/terminal"
 	"github.com/nat-go/nat-go/ttc"
-	natjson "github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
@@ -56,7 +55,7 @@ func (w *formatWriter) turns(row int, m *member) []byte {
 		}
 		w.Of.Change(c.By.String(), 1)
 		b = appendDigits(append(b, `{"turn":`...), int64(c.Turn))
-		b = natjson.AppendASCII(append(b, `,"by":`...), c.By.String())
+		b = json.AppendASCII(append(b, `,"by":`...), c.By.String())
 		if c.Was != 0 {
 			b = append(appendHistory(append(b, `,"was":"`...), c.Was), '"')
 		}
@@ -182,14 +181,21 @@ type formatContexts struct {
 type rowContexts struct {
 	file  *os.File
 	out   *bufio.Writer
-	in    *json.Decoder
+	in    *bufio.Reader
 	rows  int64         // number of rows read back from the temporary file
 	last  []ttc.History // hashes of the most recently read row
 	whole bool          // whether the rows contain complete contexts
 }
 
 // add appends the hashes of the next row.
-func (r *rowContexts) add(of []ttc.History) error { return json.NewEncoder(r.out).Encode(of) }
+func (r *rowContexts) add(of []ttc.History) error {
+	b := binary.AppendUvarint(r.out.AvailableBuffer(), uint64(len(of)))
+	for _, h := range of {
+		b = binary.LittleEndian.AppendUint64(b, uint64(h))
+	}
+	_, err := r.out.Write(b)
+	return err
+}
 
 // at returns the hashes of a row, which must be the last one requested or a later one.
 func (r *rowContexts) at(row int64) ([]ttc.History, error) {
@@ -200,10 +206,15 @@ func (r *rowContexts) at(row int64) ([]ttc.History, error) {
 		if _, err := r.file.Seek(0, io.SeekStart); err != nil {
 			return nil, err
 		}
-		r.in = json.NewDecoder(r.file)
+		r.in = bufio.NewReader(r.file)
 	}
 	for ; r.rows <= row; r.rows++ {
-		if err := r.in.Decode(&r.last); err != nil {
+		n, err := binary.ReadUvarint(r.in)
+		if err == nil {
+			r.last = slices.Grow(r.last[:0], int(n))[:n]
+			err = binary.Read(r.in, binary.LittleEndian, r.last)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("read back the rows' hashes: %w", err)
 		}
 	}
