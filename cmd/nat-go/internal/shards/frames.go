@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"math"
 	"os"
 	"path/filepath"
 
@@ -59,7 +58,10 @@ func continueFrames(path string, keep func(frame []byte) bool) (a appender, err 
 	if err != nil {
 		return a, err
 	}
-	in := &FrameReader{file: file, in: bufio.NewReaderSize(file, 1<<20), left: math.MaxInt64}
+	in := &FrameReader{file: file, in: bufio.NewReaderSize(file, 1<<20)}
+	if info, err := file.Stat(); err == nil {
+		in.left = info.Size()
+	}
 	end := int64(0)
 	for {
 		frame, err := in.Next()
