@@ -17,6 +17,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/internal/where"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -154,11 +155,7 @@ func (p *plan) indexRules() curate.Rules {
 func (b *building) stream(ctx context.Context) error {
 	defer b.log.Close()
 	defer b.order.Close()
-	names := make([]string, len(b.builders))
-	for i, x := range b.builders {
-		names[i] = x.name
-	}
-	b.frame = recordlog.NewBuilder(names)
+	b.frame = recordlog.NewBuilder(lists.Map(b.builders, func(x *builder) string { return x.name }))
 	items := make(chan *item, groupsInFlight)
 	from := b.at
 	fed := false // whether all items were sent; written before items is closed

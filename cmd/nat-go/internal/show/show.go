@@ -3,6 +3,7 @@ package show
 import (
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -315,7 +316,7 @@ func wrap(spans []Piece, width int) []line {
 			if i > 0 {
 				lines = append(lines, line{})
 			}
-			for _, w := range wordsAndSpaces(part) {
+			for _, w := range wordsAndSpaces.FindAllString(part, -1) {
 				lines = placeWord(lines, w, s.Differs, width)
 			}
 		}
@@ -350,17 +351,5 @@ func placeWord(lines []line, word string, differs bool, width int) []line {
 	return lines
 }
 
-func wordsAndSpaces(s string) []string {
-	var out []string
-	start := 0
-	for i := 1; i < len(s); i++ {
-		if (s[i] == ' ') != (s[i-1] == ' ') {
-			out = append(out, s[start:i])
-			start = i
-		}
-	}
-	if start < len(s) {
-		out = append(out, s[start:])
-	}
-	return out
-}
+// wordsAndSpaces matches words and the spaces between them.
+var wordsAndSpaces = regexp.MustCompile(" +|[^ ]+")
