@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"path/filepath"
+	"io"
 	"slices"
 	"strings"
 
@@ -14,6 +14,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator/rows"
+	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
@@ -210,17 +211,28 @@ func (c *formatCheck) file(i int) error {
 
 // read calls f for each row of a file, and records the number of rows, the bytes and their hash.
 func (v *verifier) read(file RowFile, seen *Verified, f func(n int64, line []byte) error) error {
-	all, err := runfolder.Folder(filepath.Dir(file.Path)).Sum(file.Name)
-	seen.Bytes, seen.XXH3 = all.Bytes, all.XXH3
+	in, err := durable.Open(file.Path)
+	if err != nil {
+		return fmt.Errorf("%s: %w", file.Path, err)
+	}
+	defer in.Close()
+	sum := xxh3.New()
+	counted := func(n int64, line []byte) error {
+		seen.Rows++
+		return f(n, line)
+	}
+	if !rows.IsTable(file.Path) {
+		err = linesOf(io.TeeReader(in, sum), file.Limits, 0, counted)
+	} else if _, err = io.Copy(sum, in); err == nil {
+		err = file.each(counted)
+	}
 	if err == nil {
-		err = file.each(func(n int64, line []byte) error {
-			seen.Rows++
-			return f(n, line)
-		})
+		seen.Bytes, err = in.Seek(0, io.SeekCurrent)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", file.Path, err)
 	}
+	seen.XXH3 = runfolder.Digest(sum)
 	return nil
 }
 

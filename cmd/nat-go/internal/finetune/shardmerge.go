@@ -210,7 +210,7 @@ func (m *merging) inOrder(ctx context.Context, open func(shard int) (groups, err
 		if errors.Is(err, io.EOF) {
 			err = nil
 		}
-		if err := errors.Join(err, g.Close()); err != nil {
+		if err := cmp.Or(err, g.Close()); err != nil {
 			return err
 		}
 	}

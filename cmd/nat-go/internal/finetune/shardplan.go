@@ -152,6 +152,7 @@ func (c *cutter) cut(ctx context.Context, how *Division) error {
 		return exit.Usagef("--shard-bytes %d makes more than %d shards: choose a larger number", how.Bytes, shards.MaxShards)
 	}
 	c.begin()
+	defer func() { c.named.Abort() }()
 	for k := range c.in.paths {
 		if err := c.cutInput(ctx, k); err != nil {
 			return err

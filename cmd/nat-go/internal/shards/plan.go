@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/zeebo/xxh3"
+
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/internal/durable"
@@ -246,39 +248,57 @@ func (f Folder) readNamed(s *Shard, shard int) error {
 	return nil
 }
 
-// NamedFile collects the ids that can't be derived from a shard's parts.
+// NamedFile writes the file with the ids that can't be derived from a shard's parts. The first Add creates the file.
 type NamedFile struct {
 	folder Folder
 	shard  int
-	lines  []byte
+	file   *durable.File
+	sum    *xxh3.Hasher
+	bytes  int64
 }
 
 // NewNamed returns a NamedFile for a shard.
-func (f Folder) NewNamed(shard int) *NamedFile { return &NamedFile{folder: f, shard: shard} }
+func (f Folder) NewNamed(shard int) *NamedFile {
+	return &NamedFile{folder: f, shard: shard, sum: xxh3.New()}
+}
 
 // Add adds an id.
 func (n *NamedFile) Add(input int, row int64, id string) error {
 	line, err := json.Marshal(named{input, row, id})
-	if err == nil && len(n.lines)+len(line) >= maxNamedBytes {
-		err = fmt.Errorf("shard %d has too many entries with ids used before: make a plan with more shards", n.shard)
+	if err != nil {
+		return err
 	}
-	n.lines = append(append(n.lines, line...), '\n')
+	line = append(line, '\n')
+	if n.bytes += int64(len(line)); n.bytes > maxNamedBytes {
+		return fmt.Errorf("shard %d has too many entries with ids used before: make a plan with more shards", n.shard)
+	}
+	if path := n.folder.Named(n.shard); n.file == nil {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		if n.file, err = durable.Create(path); err != nil {
+			return err
+		}
+	}
+	n.sum.Write(line)
+	_, err = n.file.Write(line)
 	return err
 }
 
-// Commit writes the file and returns its description. If no id was added, it returns nil, and doesn't create the file.
+// Commit completes the file and returns its description. If no id was added, it returns nil, and the file doesn't
+// exist.
 func (n *NamedFile) Commit() (*runfolder.File, error) {
-	if n.lines == nil {
+	if n.file == nil {
 		return nil, nil
 	}
-	path := n.folder.Named(n.shard)
-	err := os.MkdirAll(filepath.Dir(path), 0o755)
-	if err == nil {
-		err = durable.WriteFile(path, n.lines)
+	return &runfolder.File{Path: namedPath(n.shard), Bytes: n.bytes, XXH3: runfolder.Digest(n.sum)}, n.file.Commit()
+}
+
+// Abort discards the file. It does nothing after Commit.
+func (n *NamedFile) Abort() {
+	if n.file != nil {
+		n.file.Abort()
 	}
-	return &runfolder.File{
-		Path: namedPath(n.shard), Bytes: int64(len(n.lines)), XXH3: runfolder.DigestOf(n.lines),
-	}, err
 }
 
 // MaxConfig is the maximum size of a plan's configuration.

@@ -3,7 +3,6 @@ package show
 import (
 	"fmt"
 	"io"
-	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -316,7 +315,7 @@ func wrap(spans []Piece, width int) []line {
 			if i > 0 {
 				lines = append(lines, line{})
 			}
-			for _, w := range wordsAndSpaces.FindAllString(part, -1) {
+			for _, w := range wordsAndSpaces(part) {
 				lines = placeWord(lines, w, s.Differs, width)
 			}
 		}
@@ -351,5 +350,16 @@ func placeWord(lines []line, word string, differs bool, width int) []line {
 	return lines
 }
 
-// wordsAndSpaces matches words and the spaces between them.
-var wordsAndSpaces = regexp.MustCompile(" +|[^ ]+")
+// wordsAndSpaces splits a string into words and the spaces between them. A regular expression would take longer than
+// everything else in wrap.
+func wordsAndSpaces(s string) (out []string) {
+	for s != "" {
+		n := len(s) - len(strings.TrimLeft(s, " "))
+		if n == 0 {
+			word, _, _ := strings.Cut(s, " ")
+			n = len(word)
+		}
+		out, s = append(out, s[:n]), s[n:]
+	}
+	return out
+}
