@@ -350,8 +350,8 @@ func placeWord(lines []line, word string, differs bool, width int) []line {
 	return lines
 }
 
-// wordsAndSpaces splits a string into words and the spaces between them. A regular expression would take longer than
-// everything else in wrap.
+// wordsAndSpaces splits a string into words and the spaces between them. With a regular expression, showing long text
+// would take nearly twice as long.
 func wordsAndSpaces(s string) (out []string) {
 	for s != "" {
 		n := len(s) - len(strings.TrimLeft(s, " "))
