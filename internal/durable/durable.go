@@ -203,6 +203,19 @@ func (f *File) Abort() {
 
 var errAborted = errors.New("aborted")
 
+// Save writes the file that fill writes, durably. If fill fails, the file doesn't appear.
+func Save(path string, fill func(io.Writer) error) error {
+	f, err := Create(path)
+	if err != nil {
+		return err
+	}
+	defer f.Abort()
+	if err := fill(f); err != nil {
+		return err
+	}
+	return f.Commit()
+}
+
 // WriteFile writes a whole small file.
 func WriteFile(path string, data []byte) error {
 	return write(Create, path, bytes.NewReader(data), (*File).Commit)

@@ -35,7 +35,7 @@ func newInspectCmd() *cobra.Command {
 			if len(paths) == 0 {
 				return listLogs(cmd)
 			}
-			in.From = paths
+			in.Paths = paths
 			found, err := finetune.Inspect(cmd.Context(), in)
 			if err != nil {
 				return err
@@ -55,7 +55,7 @@ func newInspectCmd() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	inputFlags(f, &in.Source, &in.Map)
+	inputFlags(f, &in.Source, &in.Keys)
 	f.StringVar(&in.Model.Name, "policy", "", "the model whose calls are checked, as named in the traces")
 	f.StringVar(&in.Model.Tokenizer, "tokenizer", "", "folder with the model's tokenizer")
 	f.StringVar(&in.Model.Template, "template", "", "the model's chat template, if not the tokenizer's own")
@@ -85,8 +85,8 @@ func newInitCmd() *cobra.Command {
 		Short: "Look at an input and write a small, commented configuration for it",
 		Args:  cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, paths []string) error {
-			in.From = append(in.From, paths...)
-			if len(in.From) == 0 {
+			in.Paths = append(in.Paths, paths...)
+			if len(in.Paths) == 0 {
 				return exit.Usagef("missing input: `nat-go init FILE`")
 			}
 			r, err := finetune.Propose(cmd.Context(), in)
@@ -98,7 +98,7 @@ func newInitCmd() *cobra.Command {
 			}
 			if len(r.Choice.Builders) == 0 {
 				_ = r.Screen(cmd.ErrOrStderr())
-				return exit.Failedf("%s: %s", in.From[0], r.Choice.Why)
+				return exit.Failedf("%s: %s", in.Paths[0], r.Choice.Why)
 			}
 			text := r.YAML()
 			if file != "" {
@@ -123,8 +123,9 @@ func newInitCmd() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringArrayVar(&in.From, "from", nil, "input file, folder or pattern (repeatable); same as passing it as an argument")
-	inputFlags(f, &in.Source, &in.Map)
+	f.StringArrayVar(&in.Paths, "from", nil,
+		"input file, folder or pattern (repeatable); same as passing it as an argument")
+	inputFlags(f, &in.Source, &in.Keys)
 	f.StringArrayVar(&in.Builders, "builder", nil, "the builder to use (repeatable); default: the one that suits the input")
 	f.StringArrayVar(&formats, "format", nil, "row format to write (repeatable); default: the one that suits the builder")
 	f.StringVarP(&file, "write", "w", "", "write to this file, which must not exist, instead of standard output")

@@ -3,7 +3,6 @@ package curate
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -16,30 +15,21 @@ import (
 )
 
 // NewIndex returns an empty index for the rules. Data that exceeds rules.Memory goes to temporary files in tmp.
-func NewIndex(rules Rules, tmp string) (*Index, error) {
+func NewIndex(rules Rules, tmp string) *Index {
 	if rules.Memory <= 0 {
 		rules.Memory = defaultMemory
 	}
 	d := &Index{rules: rules, tmp: tmp}
-	if v := rules.Split.Validation; !(v >= 0 && v < 1) {
-		return nil, fmt.Errorf("invalid validation share %v: expected at least 0 and less than 1", v)
-	}
 	if rules.Contradictions || rules.Dedupe || rules.MaxPairs > 0 || rules.Hold {
 		d.contents = extsort.New(contentWidth, rules.Memory/2, tmp)
 	}
 	if rules.MaxPairs > 0 {
 		d.draws = extsort.New(drawWidth, rules.Memory/4, tmp)
 	}
-	switch by := rules.Split.By; {
-	case rules.Hold && by == ByPosition:
-		return nil, fmt.Errorf("invalid split by %q: it cannot keep a validation side", by)
-	case rules.Split.Validation == 0 && !rules.Hold || by == ByPosition:
-	case by == ByTask || by == ByExample:
+	if rules.Hold || rules.Split.Validation > 0 && rules.Split.By != ByPosition {
 		d.units = extsort.New(unitWidth, rules.Memory/4, tmp)
-	default:
-		return nil, fmt.Errorf("unknown split by %q: expected %q or %q", by, ByTask, ByExample)
 	}
-	return d, nil
+	return d
 }
 
 // Decide applies the rules, and may be called only once. It returns a *SplitError if the requested split is impossible.
@@ -81,14 +71,8 @@ type Index struct {
 
 const drawWidth = 16 + 8
 
-// Add adds the next entry. It returns an error if the entry's ordinal isn't the next one or its kind is unknown.
+// Add adds the next entry, which must have the next ordinal.
 func (d *Index) Add(e Entry) (err error) {
-	switch {
-	case e.Ordinal != uint64(len(d.of)):
-		return fmt.Errorf("curate: expected record %d, got record %d", len(d.of), e.Ordinal)
-	case e.Kind < builders.KindPreference || e.Kind > builders.KindState:
-		return fmt.Errorf("unknown kind %[2]d of record %[1]d", e.Ordinal, e.Kind)
-	}
 	d.of = append(d.of, e.Drop)
 	if !e.Drop.Kept() {
 		return nil
@@ -330,5 +314,3 @@ func (b By) unit() string {
 	}
 	return "an example"
 }
-
-var errTooMany = errors.New("curate: too many tasks or examples: expected at most 4294967295")

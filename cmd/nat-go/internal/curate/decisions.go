@@ -117,8 +117,8 @@ const magic = "ngdecid1"
 // bytes returns the decisions, one byte each, without copying them.
 func (d *Decisions) bytes() []byte { return unsafe.Slice((*byte)(unsafe.SliceData(d.of)), len(d.of)) }
 
-// WriteTo writes the decisions; equal decisions yield equal bytes.
-func (d *Decisions) WriteTo(w io.Writer) (int64, error) {
+// Write writes the decisions; equal decisions yield equal bytes.
+func (d *Decisions) Write(w io.Writer) error {
 	head := append([]byte(magic), byte(len(reasons)))
 	for _, r := range reasons {
 		head = append(append(head, byte(len(r))), r...)
@@ -134,12 +134,12 @@ func (d *Decisions) WriteTo(w io.Writer) (int64, error) {
 		_, err = w.Write(binary.LittleEndian.AppendUint64(nil, sum.Sum64()))
 	}
 	if err != nil {
-		return 0, fmt.Errorf("write the decisions: %w", err)
+		return fmt.Errorf("write the decisions: %w", err)
 	}
-	return int64(len(head)+len(d.of)) + 8, nil
+	return nil
 }
 
-// ReadDecisions reads a file that WriteTo wrote for a log with the given number of records. It returns an error if the
+// ReadDecisions reads a file that Write wrote for a log with the given number of records. It returns an error if the
 // file is truncated or damaged, has a different number of decisions, or drops a record for a reason unknown to this
 // version.
 func ReadDecisions(r io.Reader, records uint64) (*Decisions, error) {

@@ -15,11 +15,10 @@ func TestDecisionsSurviveTheFile(t *testing.T) {
 		Train, Validation, Both, Dropped(duplicate), Dropped(notSampled), Dropped(ledger.BadRoles),
 	}}
 	var file, again bytes.Buffer
-	n, err := d.WriteTo(&file)
-	if err != nil || n != int64(file.Len()) {
-		t.Fatal(n, file.Len(), err)
+	if err := d.Write(&file); err != nil {
+		t.Fatal(err)
 	}
-	d.WriteTo(&again)
+	d.Write(&again)
 	if !bytes.Equal(file.Bytes(), again.Bytes()) {
 		t.Error("the same decisions, other bytes")
 	}
@@ -46,7 +45,7 @@ func TestAFileOfAnotherReasonOrderIsTranslated(t *testing.T) {
 	d := &Decisions{of: []Decision{Dropped(pairs.Tie), Dropped(ledger.SameText)}}
 	defer slices.Reverse(reasons)
 	var file bytes.Buffer
-	d.WriteTo(&file)
+	d.Write(&file)
 	slices.Reverse(reasons)
 	got, err := ReadDecisions(&file, d.Len())
 	if err != nil {
@@ -59,7 +58,7 @@ func TestAFileOfAnotherReasonOrderIsTranslated(t *testing.T) {
 
 func TestAClaimOfManyRecordsTakesNoMemory(t *testing.T) {
 	var file bytes.Buffer
-	(&Decisions{of: []Decision{Train}}).WriteTo(&file)
+	(&Decisions{of: []Decision{Train}}).Write(&file)
 	bad := file.Bytes()
 	for i := range 8 {
 		bad[len(bad)-17+i] = 0xff
@@ -83,7 +82,7 @@ func TestReasonsOfDecisions(t *testing.T) {
 
 func FuzzReadDecisions(f *testing.F) {
 	var file bytes.Buffer
-	(&Decisions{of: []Decision{Train, Both, Dropped(pairs.Tie)}}).WriteTo(&file)
+	(&Decisions{of: []Decision{Train, Both, Dropped(pairs.Tie)}}).Write(&file)
 	f.Add(file.Bytes())
 	f.Fuzz(func(t *testing.T, b []byte) {
 		d, err := ReadDecisions(bytes.NewReader(b), 3)

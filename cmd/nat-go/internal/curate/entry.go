@@ -97,9 +97,6 @@ func EntriesOf(dst []Entry, g *recordlog.Group, gates Gates) []Entry {
 type neighbours struct {
 	origin        *builders.Origin
 	task, example [16]byte
-	scored        bool
-	scoreName     string
-	score         [8]byte
 }
 
 // NameOf returns the name that identifies an example across all collection runs: its id, which is the same in every
@@ -124,11 +121,7 @@ func (n *neighbours) fill(e *Entry, rec *builders.Resolved, h *recordlog.Hashes)
 	e.Kind, e.Task, e.Example = rec.Record.Kind(), n.task, n.example
 	e.Content, e.Prompt, e.Chosen, e.Rejected = h.Content, h.Prompt, h.Chosen, h.Rejected
 	if p, ok := rec.Record.(*builders.Preference); ok {
-		if p.ScoreName != n.scoreName || !n.scored {
-			n.scoreName, n.scored = p.ScoreName, true
-			sum := xxh3.HashString128(n.scoreName).Bytes()
-			copy(n.score[:], sum[:])
-		}
-		e.Score = n.score
+		sum := xxh3.HashString128(p.ScoreName).Bytes()
+		e.Score = [8]byte(sum[:])
 	}
 }

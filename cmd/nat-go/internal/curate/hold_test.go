@@ -45,10 +45,7 @@ func TestHold(t *testing.T) {
 			},
 			Hold: true,
 		}
-		x, err := NewIndex(rules, dir)
-		if err != nil {
-			rt.Fatal(err)
-		}
+		x := NewIndex(rules, dir)
 		defer x.Close()
 		for i, r := range recs {
 			if err := x.Add(r.entry(i)); err != nil {

@@ -30,10 +30,7 @@ func TestEntriesBeyondMemory(t *testing.T) {
 		}
 		rules.Memory, limit = 0, 512<<20 // what a merge sorts in
 	}
-	d, err := NewIndex(rules, t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := NewIndex(rules, t.TempDir())
 	defer d.Close()
 	for i := range n {
 		if err := d.Add(scaleEntry(i)); err != nil {

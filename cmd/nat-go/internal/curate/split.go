@@ -29,11 +29,9 @@ func (d *Index) addUnit(e *Entry) error {
 	var row [unitWidth]byte
 	unitRow(&row, e, d.rules.Split.By)
 	if d.entries > 0 && [spanAt]byte(row[:]) == [spanAt]byte(d.unit[:]) {
-		first := binary.BigEndian.Uint64(d.unit[spanAt:])
-		if n := e.Ordinal - first + 1; n <= math.MaxUint32 {
-			d.entries = uint32(n)
-			return nil
-		}
+		// The number fits, because a log has at most 1<<28 records.
+		d.entries = uint32(e.Ordinal - binary.BigEndian.Uint64(d.unit[spanAt:]) + 1)
+		return nil
 	}
 	err := d.flushUnit()
 	d.unit, d.entries = row, 1
@@ -241,7 +239,7 @@ func (d *Index) nodes() (*nodes, error) {
 // each calls f, in key order, for every row that has kept records or was added by Hold, with the row's node number.
 func (d *Index) each(f func(node uint32, row []byte) error) error {
 	var key [16]byte
-	next := uint64(0)
+	next := uint32(0)
 	for row, err := range d.units.All() {
 		if err != nil {
 			return err
@@ -251,11 +249,9 @@ func (d *Index) each(f func(node uint32, row []byte) error) error {
 		}
 		if next == 0 || key != [16]byte(row) {
 			key = [16]byte(row)
-			if next++; next > math.MaxUint32 {
-				return errTooMany
-			}
+			next++
 		}
-		if err := f(uint32(next-1), row); err != nil {
+		if err := f(next-1, row); err != nil {
 			return err
 		}
 	}

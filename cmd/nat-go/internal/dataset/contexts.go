@@ -208,20 +208,15 @@ func (r *rowContexts) at(row int64) ([]ttc.History, error) {
 		}
 		r.in = bufio.NewReader(r.file)
 	}
-	for r.rows <= row {
+	for ; r.rows <= row; r.rows++ {
 		n, err := binary.ReadUvarint(r.in)
+		if err == nil {
+			r.last = slices.Grow(r.last[:0], int(n))[:n]
+			err = binary.Read(r.in, binary.LittleEndian, r.last)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("read back the rows' hashes: %w", err)
 		}
-		r.last = r.last[:0]
-		var b [8]byte
-		for range n {
-			if _, err := io.ReadFull(r.in, b[:]); err != nil {
-				return nil, fmt.Errorf("read back the rows' hashes: %w", err)
-			}
-			r.last = append(r.last, ttc.History(binary.LittleEndian.Uint64(b[:])))
-		}
-		r.rows++
 	}
 	return r.last, nil
 }

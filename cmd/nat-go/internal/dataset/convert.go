@@ -290,7 +290,8 @@ func recordOf(row *rows.Row) (builders.Record, error) {
 		return nil, fmt.Errorf("row holds only part of a %s: specify the run's folder", row.Kind)
 	}
 	d := &builders.Demonstration{Weight: 1, MaskReasoning: row.MaskReasoning}
-	all := builders.Passage{Nodes: slices.Concat(messages("user", row.Prompt), messages("assistant", row.Completion))}
+	all := builders.Passage{Nodes: slices.Concat(
+		recordlog.MessagesOf(row.Prompt, "user"), recordlog.MessagesOf(row.Completion, "assistant"))}
 	d.Messages = inline(all)
 	switch {
 	case row.Trained != nil:
@@ -302,14 +303,6 @@ func recordOf(row *rows.Row) (builders.Record, error) {
 		}
 	}
 	return d, nil
-}
-
-// messages returns a passage's messages, or one message with the given role and the passage's text.
-func messages(role string, p builders.Passage) []ttc.Node {
-	if p.IsText() {
-		return ttc.Chain([]chat.Message{{Role: role, Form: chat.Text, Text: p.Text}}, ttc.Assumed).Nodes
-	}
-	return p.Nodes
 }
 
 func isAssistant(n ttc.Node) bool { return n.Message.Role == "assistant" }

@@ -98,7 +98,7 @@ func fixture(t *testing.T) (run string, d *curate.Decisions, written []runfolder
 		t.Fatal(err)
 	}
 	var decisions bytes.Buffer
-	if _, err := d.WriteTo(&decisions); err != nil {
+	if err := d.Write(&decisions); err != nil {
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(run, "records/decisions.bin"), decisions.String())
@@ -734,10 +734,7 @@ func TestMeansDoNotOverflow(t *testing.T) {
 // decide curates entries by rules.
 func decide(t testing.TB, entries []curate.Entry, rules curate.Rules) (*curate.Decisions, error) {
 	t.Helper()
-	index, err := curate.NewIndex(rules, t.TempDir())
-	if err != nil {
-		return nil, err
-	}
+	index := curate.NewIndex(rules, t.TempDir())
 	defer index.Close()
 	for _, e := range entries {
 		if err := index.Add(e); err != nil {

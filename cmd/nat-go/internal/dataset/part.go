@@ -3,10 +3,10 @@ package dataset
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"os"
 	"path/filepath"
@@ -17,6 +17,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator/rows"
 	"github.com/nat-go/nat-go/internal/durable"
+	"github.com/nat-go/nat-go/internal/lines"
 	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/ttc/json"
 )
@@ -122,11 +123,8 @@ func (w *formatWriter) join(ctx context.Context, p *partFormat, dir string) erro
 	return w.joinOrigins(ctx, filepath.Join(dir, originsName), before)
 }
 
-// joinChunk is the number of bytes read from a part at a time.
-const joinChunk = 1 << 20
-
-// eachChunk calls f with a file's lines, several whole lines at a time. A missing file is treated as empty.
-func eachChunk(ctx context.Context, path string, f func(lines []byte) error) error {
+// eachPartLine calls f for each line of a part's file. A missing file is treated as empty.
+func eachPartLine(ctx context.Context, path string, f func(line []byte) error) error {
 	file, err := durable.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil // formatWriter.join notices missing rows by their number
@@ -135,87 +133,42 @@ func eachChunk(ctx context.Context, path string, f func(lines []byte) error) err
 		return err
 	}
 	defer file.Close()
-	in := bufio.NewReaderSize(file, joinChunk)
-	var held []byte
-	for {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
+	for line, err := range lines.Read(bufio.NewReaderSize(file, 1<<20), int(DefaultLimits.Bytes)) {
+		if err := cmp.Or(err, context.Cause(ctx)); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
 		}
-		_, err := in.Peek(1)
-		if err == nil {
-			b, _ := in.Peek(in.Buffered())
-			end := bytes.LastIndexByte(b, '\n') + 1
-			if held = append(held, b[:end]...); end > 0 {
-				if err := f(held); err != nil {
-					return err
-				}
-				held = held[:0]
-			}
-			if held = append(held, b[end:]...); int64(len(held)) > DefaultLimits.Bytes {
-				return fmt.Errorf("%s is damaged: a line has more than %d bytes", path, DefaultLimits.Bytes)
-			}
-			_, err = in.Discard(len(b))
-		}
-		if errors.Is(err, io.EOF) {
-			if len(held) > 0 {
-				return f(held)
-			}
-			return nil
-		}
-		if err != nil {
+		if err := f(line); err != nil {
 			return err
 		}
 	}
+	return nil
 }
 
 // join adds the rows of a part.
 func (f *rowFile) join(ctx context.Context, path string) error {
-	return eachChunk(ctx, path, func(lines []byte) error {
-		n := int64(bytes.Count(lines, []byte{'\n'}))
-		if lines[len(lines)-1] != '\n' {
-			n++
-		} else {
-			lines = lines[:len(lines)-1]
+	return eachPartLine(ctx, path, func(line []byte) error {
+		if f.reading != nil && !json.Valid(line) {
+			return fmt.Errorf("%s is damaged: a row is not JSON", path)
 		}
-		if f.table != nil {
-			f.rows += n
-			return f.cells(lines)
-		}
-		if f.rows > 0 {
-			f.out.buf = append(f.out.buf, '\n')
-		}
-		if f.reading != nil {
-			for line := range bytes.Lines(lines) {
-				if !json.Valid(line) {
-					return fmt.Errorf("%s is damaged: a row is not JSON", path)
-				}
-			}
-			f.reading.lines(lines)
-		}
-		f.rows += n
-		f.out.buf = append(f.out.buf, lines...)
-		f.out.rotate()
-		return nil
+		return f.add(line, 1)
 	})
 }
 
 // joinOrigins adds the origins of a part's rows. before holds the number of rows in each file before the part.
 func (w *formatWriter) joinOrigins(ctx context.Context, path string, before map[string]int64) error {
-	return eachChunk(ctx, path, func(lines []byte) error {
-		for line := range bytes.Lines(lines) {
-			name, rest, ok := bytes.Cut(line[min(len(line), len(originsFile)):], []byte(`","row":`))
-			digits := bytes.IndexByte(rest, ',')
-			if !ok || digits < 0 {
-				return fmt.Errorf("%s is damaged: a line is not an origin", path)
-			}
-			row, err := strconv.ParseInt(string(rest[:digits]), 10, 64)
-			if err != nil {
-				return fmt.Errorf("%s is damaged: %w", path, err)
-			}
-			w.origins.buf = append(append(append(w.origins.buf, originsFile...), name...), `","row":`...)
-			w.origins.buf = appendDigits(w.origins.buf, before[string(name)]+row)
-			w.origins.buf = append(w.origins.buf, rest[digits:]...)
+	return eachPartLine(ctx, path, func(line []byte) error {
+		name, rest, ok := bytes.Cut(line[min(len(line), len(originsFile)):], []byte(`","row":`))
+		digits := bytes.IndexByte(rest, ',')
+		if !ok || digits < 0 {
+			return fmt.Errorf("%s is damaged: a line is not an origin", path)
 		}
+		row, err := strconv.ParseInt(string(rest[:digits]), 10, 64)
+		if err != nil {
+			return fmt.Errorf("%s is damaged: %w", path, err)
+		}
+		w.origins.buf = append(append(append(w.origins.buf, originsFile...), name...), `","row":`...)
+		w.origins.buf = appendDigits(w.origins.buf, before[string(name)]+row)
+		w.origins.buf = append(append(w.origins.buf, rest[digits:]...), '\n')
 		w.origins.rotate()
 		return nil
 	})

@@ -225,12 +225,25 @@ func eachLine(path string, limits Limits, f func(n int64, line []byte) error) er
 }
 
 // eachLineFrom is like eachLine, but starts at line number from.
-func eachLineFrom(path string, limits Limits, from int64, f func(n int64, line []byte) error) error {
-	err := readLines(path, limits, from, f)
-	if errors.Is(err, errEnough) {
-		return nil
+func eachLineFrom(path string, limits Limits, from int64, f func(n int64, line []byte) error) (err error) {
+	defer func() {
+		if errors.Is(err, errEnough) {
+			err = nil
+		}
+	}()
+	file, err := durable.Open(path)
+	if err != nil {
+		return err
 	}
-	return err
+	defer file.Close()
+	if rows.IsTable(path) {
+		info, err := file.Stat()
+		if err != nil {
+			return err
+		}
+		return rows.EachTableRow(file, info.Size(), from, f)
+	}
+	return linesOf(file, limits, from, f)
 }
 
 // eachObject calls f for each line of a file, decoded from JSON.
@@ -244,60 +257,18 @@ func eachObject[T any](path string, f func(T) error) error {
 	})
 }
 
-func readLines(path string, limits Limits, from int64, f func(n int64, line []byte) error) error {
-	file, err := durable.Open(path)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	if rows.IsTable(path) {
-		info, err := file.Stat()
-		if err != nil {
-			return err
-		}
-		return rows.EachTableRow(file, info.Size(), from, f)
-	}
-	if err := skipLines(file, from); err != nil {
-		return err
-	}
-	return linesOf(file, limits, func(n int64, line []byte) error { return f(from+n, line) })
-}
-
-// skipLines advances a file by the given number of lines, or to its end.
-func skipLines(file io.ReadSeeker, lines int64) error {
-	if lines <= 0 {
-		return nil
-	}
-	block, at := make([]byte, 1<<20), int64(0)
-	for {
-		n, err := file.Read(block)
-		if count := int64(bytes.Count(block[:n], []byte{'\n'})); count < lines {
-			lines, at = lines-count, at+int64(n)
-			if errors.Is(err, io.EOF) {
-				return nil
-			}
-			if err != nil {
-				return err
-			}
+func linesOf(r io.Reader, limits Limits, from int64, f func(n int64, line []byte) error) error {
+	n := int64(-1)
+	for line, err := range lines.Read(bufio.NewReaderSize(r, 1<<20), int(limits.Bytes)) {
+		_, long := errors.AsType[*lines.TooLong](err)
+		if n++; n < from && (err == nil || long) {
 			continue
 		}
-		i := 0
-		for ; lines > 0; lines-- {
-			i += bytes.IndexByte(block[i:n], '\n') + 1
-		}
-		_, err = file.Seek(at+int64(i), io.SeekStart)
-		return err
-	}
-}
-
-func linesOf(r io.Reader, limits Limits, f func(n int64, line []byte) error) error {
-	n := int64(0)
-	for line, err := range lines.Read(bufio.NewReaderSize(r, 1<<20), int(limits.Bytes)) {
-		if err == nil && tooMany(line, limits.Values) {
-			err = fmt.Errorf("more than %d values (--max-row-values)", limits.Values)
-		}
-		if _, ok := errors.AsType[*lines.TooLong](err); ok {
+		switch {
+		case long:
 			err = fmt.Errorf("%w (--max-row-bytes)", err)
+		case err == nil && tooMany(line, limits.Values):
+			err = fmt.Errorf("more than %d values (--max-row-values)", limits.Values)
 		}
 		if err != nil {
 			return fmt.Errorf("row %d: %w", n+1, err)
@@ -305,7 +276,6 @@ func linesOf(r io.Reader, limits Limits, f func(n int64, line []byte) error) err
 		if err := f(n, line); err != nil {
 			return err
 		}
-		n++
 	}
 	return nil
 }

@@ -97,7 +97,7 @@ type dropCount struct {
 }
 
 // measure returns statistics on a log's kept records. They include the hints' effects listed in the token batches'
-// index, unless index is empty, and counts of the content that the template omits, unless render is nil.
+// index, if it exists, and counts of the content that the template omits, unless render is nil.
 func measure(log string, d *curate.Decisions, index string, render *turns.Renderer, tmp string) (*Stats, error) {
 	m := newMeter(render, tmp)
 	defer m.close()
@@ -135,9 +135,6 @@ func measure(log string, d *curate.Decisions, index string, render *turns.Render
 
 // effects samples the hint effects listed in the index of the token batches.
 func (m *meter) effects(index string) error {
-	if index == "" {
-		return nil
-	}
 	err := batch.EachLine(index, func(l *batch.Line) error {
 		for i := range l.Sites {
 			e := l.Sites[i].Effect
@@ -211,8 +208,7 @@ type meter struct {
 	gap       int64
 	pairs     int64
 	samples   *extsort.Sorter // each row holds a metric (2 bytes) and a value (8 bytes)
-	names     []string        // of the metrics
-	odd       []int64         // number of values that are not finite, by metric
+	metrics   []metric
 	prompts   *sharing
 	rows      *sharing
 	swaps     *sharing
@@ -222,6 +218,13 @@ type meter struct {
 	against   *templateTrial // renders the rows with a template; nil means that none was given
 	contexts  runfolder.Contexts
 	scratch   []ttc.History
+}
+
+// metric is the spread of a metric's values.
+type metric struct {
+	spread         // until spreads is called, only Name and NonFinite are set
+	total  int64   // number of finite values
+	scaled float64 // sum of the values so far, times scale
 }
 
 // turns counts a record's trained turns.
@@ -355,19 +358,18 @@ const maxMetrics = 1000
 
 // sample adds a value of a metric.
 func (m *meter) sample(name string, x float64) error {
-	i := slices.Index(m.names, name)
+	i := slices.IndexFunc(m.metrics, func(x metric) bool { return x.Name == name })
 	if i < 0 {
-		if len(m.names) == maxMetrics {
+		if i = len(m.metrics); i == maxMetrics {
 			return fmt.Errorf("more than %d score names", maxMetrics)
 		}
-		i = len(m.names)
-		m.names = append(m.names, name)
-		m.odd = append(m.odd, 0)
+		m.metrics = append(m.metrics, metric{spread: spread{Name: name}})
 	}
 	if math.IsNaN(x) || math.IsInf(x, 0) { // records with such scores are kept only with --compat nat
-		m.odd[i]++
+		m.metrics[i].NonFinite++
 		return nil
 	}
+	m.metrics[i].total++
 	bits := math.Float64bits(x) // changed below so that the bits sort like the numbers
 	if bits>>63 == 1 {
 		bits = ^bits
@@ -439,43 +441,27 @@ func (m *meter) stats(of string) (*Stats, error) {
 
 // spreads reads the samples back in order and stores the spread of each metric in s.
 func (m *meter) spreads(s *Stats) error {
-	counts := make([]int64, len(m.names))
 	for row, err := range m.samples.All() {
 		if err != nil {
 			return err
 		}
-		counts[binary.BigEndian.Uint16(row)]++
+		m.metrics[binary.BigEndian.Uint16(row)].take(orderedFloat(binary.BigEndian.Uint64(row[2:])))
 	}
-	all := make([]spread, len(m.names))
-	seen := make([]int64, len(m.names))
-	scaled := make([]float64, len(m.names)) // sums, times scale
-	for row, err := range m.samples.All() {
-		if err != nil {
-			return err
-		}
-		i := binary.BigEndian.Uint16(row)
-		x := orderedFloat(binary.BigEndian.Uint64(row[2:]))
-		all[i].take(x, seen[i], counts[i])
-		scaled[i] += x * scale
-		seen[i]++
-	}
-	for i, name := range m.names {
-		x := all[i]
+	for _, x := range m.metrics {
 		if x.Mean /= float64(max(1, x.Count)); math.IsInf(x.Mean, 0) || math.IsNaN(x.Mean) {
-			x.Mean = scaled[i] / float64(x.Count) / scale
+			x.Mean = x.scaled / float64(x.Count) / scale
 		}
-		x.NonFinite = m.odd[i]
-		kind, rest, _ := strings.Cut(name, " ")
+		kind, rest, _ := strings.Cut(x.Name, " ")
 		x.Name = rest
 		switch kind {
 		case "margin":
-			s.Pairs.Margins = append(s.Pairs.Margins, x)
+			s.Pairs.Margins = append(s.Pairs.Margins, x.spread)
 		case "pairs":
-			s.Pairs.PerTurn = x
+			s.Pairs.PerTurn = x.spread
 		case "effect":
-			s.Effects = append(s.Effects, x)
+			s.Effects = append(s.Effects, x.spread)
 		default:
-			s.Lengths = append(s.Lengths, x)
+			s.Lengths = append(s.Lengths, x.spread)
 		}
 	}
 	if s.Pairs != nil {
@@ -491,10 +477,10 @@ func orderedFloat(bits uint64) float64 {
 	return math.Float64frombits(^bits)
 }
 
-// take adds the value with the given rank, from 0, among count values in ascending order.
-func (s *spread) take(x float64, rank, count int64) {
-	at := func(q float64) bool { return rank == max(0, int64(math.Ceil(q*float64(count)))-1) }
-	if rank == 0 {
+// take adds the next value; the values come in ascending order.
+func (s *metric) take(x float64) {
+	at := func(q float64) bool { return s.Count == max(0, int64(math.Ceil(q*float64(s.total)))-1) }
+	if s.Count == 0 {
 		s.Min = x
 	}
 	if at(0.1) {
@@ -508,6 +494,7 @@ func (s *spread) take(x float64, rank, count int64) {
 	}
 	s.Max = x
 	s.Mean += x
+	s.scaled += x * scale
 	s.Count++
 }
 

@@ -211,43 +211,29 @@ func (c *formatCheck) file(i int) error {
 
 // read calls f for each row of a file, and records the number of rows, the bytes and their hash.
 func (v *verifier) read(file RowFile, seen *Verified, f func(n int64, line []byte) error) error {
-	sum := &summer{hash: xxh3.New()}
-	err := summed(file, sum, func(n int64, line []byte) error {
-		seen.Rows++
-		return f(n, line)
-	})
+	in, err := durable.Open(file.Path)
 	if err != nil {
 		return fmt.Errorf("%s: %w", file.Path, err)
 	}
-	seen.Bytes, seen.XXH3 = sum.bytes, runfolder.Digest(sum.hash)
-	return nil
-}
-
-// summed calls f for each row of a file, and writes the file's bytes to sum.
-func summed(file RowFile, sum *summer, f func(n int64, line []byte) error) error {
-	in, err := durable.Open(file.Path)
-	if err != nil {
-		return err
-	}
 	defer in.Close()
+	sum := xxh3.New()
+	counted := func(n int64, line []byte) error {
+		seen.Rows++
+		return f(n, line)
+	}
 	if !rows.IsTable(file.Path) {
-		return linesOf(io.TeeReader(in, sum), file.Limits, f)
+		err = linesOf(io.TeeReader(in, sum), file.Limits, 0, counted)
+	} else if _, err = io.Copy(sum, in); err == nil {
+		err = file.each(counted)
 	}
-	if _, err := io.Copy(sum, in); err != nil {
-		return err
+	if err == nil {
+		seen.Bytes, err = in.Seek(0, io.SeekCurrent)
 	}
-	return file.each(f)
-}
-
-// summer hashes and counts the bytes written to it.
-type summer struct {
-	hash  *xxh3.Hasher
-	bytes int64
-}
-
-func (s *summer) Write(b []byte) (int, error) {
-	s.bytes += int64(len(b))
-	return s.hash.Write(b)
+	if err != nil {
+		return fmt.Errorf("%s: %w", file.Path, err)
+	}
+	seen.XXH3 = runfolder.Digest(sum)
+	return nil
 }
 
 func (c *formatCheck) index(row *rows.Row, at occurrence) error {

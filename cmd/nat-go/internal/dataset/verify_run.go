@@ -26,7 +26,10 @@ import (
 // aren't in the manifest. It doesn't rehash files that Verify has read. If the manifest can't be read, manifest is nil
 // and why is the reason.
 func (r *Report) VerifyRun(run runfolder.Folder, manifest *runfolder.Manifest, why error) error {
-	v := newVerifier()
+	before := r.Findings // the new ones come first
+	r.Findings = []Finding{}
+	v := &verifier{report: r, more: map[string]int{}}
+	defer func() { r.Findings = append(r.Findings, before...) }()
 	if err := v.checkLock(run); err != nil {
 		return err
 	}
@@ -48,8 +51,6 @@ func (r *Report) VerifyRun(run runfolder.Folder, manifest *runfolder.Manifest, w
 			return err
 		}
 	}
-	r.Findings = slices.Insert(r.Findings, 0, v.report.Findings...)
-	r.Errors, r.Warnings = r.Errors+v.report.Errors, r.Warnings+v.report.Warnings
 	return nil
 }
 
@@ -155,11 +156,7 @@ func (v *verifier) present(
 // or is on the other side of the split. Hashes alone don't reveal this, because a file can be edited together with its
 // hash.
 func (r *Report) VerifyLog(p *Place, manifest *runfolder.Manifest) error {
-	v := newVerifier()
-	err := v.log(p, manifest)
-	r.Findings = append(r.Findings, v.report.Findings...)
-	r.Errors, r.Warnings = r.Errors+v.report.Errors, r.Warnings+v.report.Warnings
-	return err
+	return (&verifier{report: r, more: map[string]int{}}).log(p, manifest)
 }
 
 func (v *verifier) log(p *Place, manifest *runfolder.Manifest) error {
@@ -261,7 +258,7 @@ type originsRead struct {
 	due    map[string]dueRecord // values allowed for the current group's kept records, by record hash in hex
 
 	n    int64 // number of lines read
-	line origin
+	line Origin
 	more bool
 	err  error
 }
@@ -277,13 +274,6 @@ func (r *dueRecord) has(contexts []hash) bool {
 	return contexts == nil || slices.ContainsFunc(r.contexts, func(of []ttc.History) bool {
 		return !slices.ContainsFunc(contexts, func(h hash) bool { return !slices.Contains(of, ttc.History(h)) })
 	})
-}
-
-// origin is the part of an origin that is compared with the log.
-type origin struct {
-	File     string `json:"file"`
-	Record   string `json:"record"`
-	Contexts []hash `json:"contexts"`
 }
 
 func (v *verifier) readOrigins(f FormatFolder) (*originsRead, error) {
@@ -308,7 +298,7 @@ func (o *originsRead) advance() {
 		return
 	}
 	o.n++
-	o.line = origin{}
+	o.line = Origin{}
 	if json.Unmarshal(line, &o.line) != nil {
 		o.more = false
 	}

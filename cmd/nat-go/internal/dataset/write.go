@@ -387,63 +387,50 @@ func (w *formatWriter) write(ms []member, s rows.Split) error {
 	for _, m := range ms {
 		w.together = append(w.together, m.record)
 	}
-	kind := ms[0].record.Record.Kind()
-	f := w.byPlace[kind][s]
 	var n int
 	var err error
-	if f == nil || f.table != nil { // a record that the format refuses must not create a file
-		if w.row, n, err = w.enc.AppendTogether(w.row[:0], s, w.together); err != nil {
-			return err
-		}
+	if w.row, n, err = w.enc.AppendTogether(w.row[:0], s, w.together); err != nil {
+		return err // a record that the format refuses must not create a file
 	}
+	kind := ms[0].record.Record.Kind()
+	f := w.byPlace[kind][s]
 	if f == nil {
 		if f, err = w.open(kind, s); err != nil {
 			return err
 		}
 	}
-	if f.table != nil {
-		err = f.cells(w.row)
-	} else {
-		n, err = f.lines(w.enc, s, w.together)
-	}
-	if err != nil {
+	first := f.rows
+	if err := f.add(w.row, n); err != nil {
 		return err
 	}
 	for row := range n {
 		for i := range ms {
-			w.origins.buf = w.prefix.line(w.origins.buf, f, f.rows+int64(row), &ms[i], w.turns(row, &ms[i]))
+			w.origins.buf = w.prefix.line(w.origins.buf, f, first+int64(row), &ms[i], w.turns(row, &ms[i]))
 		}
 	}
 	w.origins.rotate()
-	f.rows += int64(n)
 	return nil
 }
 
-// cells appends rows to a table.
-func (f *rowFile) cells(lines []byte) error {
-	for line := range bytes.Lines(lines) {
-		if err := f.table.Append(line); err != nil {
-			return fmt.Errorf("%s: %w", f.name, err)
+// add appends n rows, given as lines.
+func (f *rowFile) add(lines []byte, n int) error {
+	if f.rows += int64(n); f.table != nil {
+		for line := range bytes.Lines(lines) {
+			if err := f.table.Append(line); err != nil {
+				return fmt.Errorf("%s: %w", f.name, err)
+			}
 		}
+		return nil
 	}
-	return nil
-}
-
-// lines appends rows as lines.
-func (f *rowFile) lines(enc *rows.Encoder, s rows.Split, rs []*builders.Resolved) (n int, err error) {
-	buf := f.out.buf
-	if f.rows > 0 {
-		buf = append(buf, '\n')
-	}
-	if buf, n, err = enc.AppendTogether(buf, s, rs); err != nil {
-		return 0, err
+	if f.rows > int64(n) {
+		f.out.buf = append(f.out.buf, '\n')
 	}
 	if f.reading != nil {
-		f.reading.lines(buf[len(f.out.buf):])
+		f.reading.lines(lines)
 	}
-	f.out.buf = buf
+	f.out.buf = append(f.out.buf, lines...)
 	f.out.rotate()
-	return n, nil
+	return nil
 }
 
 // open returns the file for a kind and split, and creates it for its first row. Kinds may share a file.

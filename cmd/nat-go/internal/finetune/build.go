@@ -17,6 +17,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/internal/where"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -59,12 +60,12 @@ type recording struct {
 }
 
 // newRecording stores a recording with a new index in r.built.
-func newRecording(r *run) (b *recording, err error) {
-	b = &recording{plan: r.plan, out: r.out, builders: r.builders, marked: marked{seen: map[string]bool{}}}
+func newRecording(r *run) *recording {
+	b := &recording{plan: r.plan, out: r.out, builders: r.builders, marked: marked{seen: map[string]bool{}}}
 	_, b.where = r.plan.where.Split(where.ExampleFields)
-	b.index, err = curate.NewIndex(r.plan.indexRules(), string(r.plan.folder))
+	b.index = curate.NewIndex(r.plan.indexRules(), string(r.plan.folder))
 	r.built = b
-	return b, err
+	return b
 }
 
 // building is the stage that builds records.
@@ -86,12 +87,9 @@ func (r *run) build(ctx context.Context) (err error) {
 		r.in.prove = prover{r.plan.config.Collator.Policy, r.tokens}.prove
 	}
 	defer r.started.close() // once the records are built, close the builders in the background
-	log, err := newRecording(r)
-	if err != nil {
-		return err
-	}
 	b := &building{
-		recording: log, env: r.env, in: r.in, ahead: r.ahead, unit: unitOf(r.plan, r.builders), total: r.in.bytes(),
+		recording: newRecording(r), env: r.env, in: r.in, ahead: r.ahead, unit: unitOf(r.plan, r.builders),
+		total: r.in.bytes(),
 	}
 	if err := b.openLog(ctx); err != nil {
 		return err
@@ -157,11 +155,7 @@ func (p *plan) indexRules() curate.Rules {
 func (b *building) stream(ctx context.Context) error {
 	defer b.log.Close()
 	defer b.order.Close()
-	names := make([]string, len(b.builders))
-	for i, x := range b.builders {
-		names[i] = x.name
-	}
-	b.frame = recordlog.NewBuilder(names)
+	b.frame = recordlog.NewBuilder(lists.Map(b.builders, func(x *builder) string { return x.name }))
 	items := make(chan *item, groupsInFlight)
 	from := b.at
 	fed := false // whether all items were sent; written before items is closed

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/zeebo/xxh3"
@@ -84,7 +85,7 @@ func (r *curation) decide(ctx context.Context, b *recording) (*curate.Decisions,
 	for _, ordinal := range b.marked.rejected {
 		d.Reject(ordinal)
 	}
-	return d, cant("write the decisions", r.writeDecisions(d))
+	return d, cant("write the decisions", durable.Save(r.plan.folder.Decisions(), d.Write))
 }
 
 // marked collects the marks on a run's records.
@@ -120,18 +121,6 @@ func (r *curation) warnOfIdleMarks(m marked) {
 		r.out.warn("%s of %s do not match any record of this run: %s", ledger.Quantity(int64(len(idle)), "mark"),
 			r.plan.config.Dataset.Marks, strings.Join(idle[:min(len(idle), 3)], ", "))
 	}
-}
-
-func (r *curation) writeDecisions(d *curate.Decisions) error {
-	f, err := durable.Create(r.plan.folder.Decisions())
-	if err != nil {
-		return err
-	}
-	defer f.Abort()
-	if _, err := d.WriteTo(f); err != nil {
-		return err
-	}
-	return f.Commit()
 }
 
 // gates returns the gates that each record must pass.
@@ -188,37 +177,31 @@ func (r *curation) listOverlaps(ctx context.Context, index *curate.Index) error 
 		}
 		countWords(x, g)
 	}
-	f, err := durable.Create(r.plan.folder.Contamination())
-	if err != nil {
-		return exit.Environmentf("can't list the overlaps: %w", err)
-	}
-	defer f.Abort()
 	drop := r.plan.config.Dataset.Contamination.Action == "drop"
-	enc := json.NewEncoder(f)
-	enc.SetEscapeHTML(false)
-	err = enc.Encode(runfolder.Contamination{
-		Runs: x.Grams(), OneIn: x.OneIn, Common: x.Common(), Checked: index.Len(), Dropped: drop,
-	})
-	for g, failed := range recordlog.GroupsAhead(r.plan.folder.Records()) {
-		if err = cmp.Or(err, failed, ctx.Err()); err != nil {
-			break
-		}
-		for i := range g.Records {
-			o := overlapOf(x, &g.Records[i])
-			if o.Record = g.First + uint64(i); o.File == "" || !index.Kept(o.Record) {
-				continue
+	return cant("list the overlaps", durable.Save(r.plan.folder.Contamination(), func(f io.Writer) error {
+		enc := json.NewEncoder(f)
+		enc.SetEscapeHTML(false)
+		err := enc.Encode(runfolder.Contamination{
+			Runs: x.Grams(), OneIn: x.OneIn, Common: x.Common(), Checked: index.Len(), Dropped: drop,
+		})
+		for g, failed := range recordlog.GroupsAhead(r.plan.folder.Records()) {
+			if err := cmp.Or(err, failed, ctx.Err()); err != nil {
+				return err
 			}
-			if drop {
-				index.Drop(o.Record, curate.Contaminated)
+			for i := range g.Records {
+				o := overlapOf(x, &g.Records[i])
+				if o.Record = g.First + uint64(i); o.File == "" || !index.Kept(o.Record) {
+					continue
+				}
+				if drop {
+					index.Drop(o.Record, curate.Contaminated)
+				}
+				o.Words = r.out.env.hide(o.Words)
+				err = cmp.Or(err, enc.Encode(o))
 			}
-			o.Words = r.out.env.hide(o.Words)
-			err = cmp.Or(err, enc.Encode(o))
 		}
-	}
-	if err = cmp.Or(err, ctx.Err()); err == nil {
-		err = f.Commit()
-	}
-	return cant("list the overlaps", err)
+		return cmp.Or(err, ctx.Err())
+	}))
 }
 
 // countWords counts the words of each example in a group once, regardless of how many records the example has.

@@ -1,12 +1,10 @@
 package finetune
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"os"
 	"sync"
@@ -213,30 +211,15 @@ func (r sharding) unprepared(t *tokens, before uint64, records chan<- int) iter.
 // eachHead calls take for each group, in merged-log order. It passes the shard that made the group's token rows, and
 // the frame that describes them.
 func (m *merging) eachHead(ctx context.Context, take func(shard int, frame []byte) error) error {
-	open := func(i int) (*frameGroups, error) {
+	walk := m.inOrder
+	if m.plan.Tasks {
+		walk = m.interleave
+	}
+	return walk(ctx, func(i int) (groups, error) {
 		folder, done := m.built(m.rowStage(), i)
 		in, err := shards.ReadFrames(folder, done, shards.HeadsPath(folder))
 		return &frameGroups{in, func(frame []byte) error { return take(i, frame) }}, err
-	}
-	if m.plan.Tasks {
-		return m.interleave(ctx, func(i int) (groups, error) { return open(i) })
-	}
-	for i := range m.plan.Shards {
-		in, err := open(i)
-		if err != nil {
-			return err
-		}
-		for err == nil {
-			err = cmp.Or(ctx.Err(), in.Next())
-		}
-		if errors.Is(err, io.EOF) {
-			err = nil
-		}
-		if err := errors.Join(err, in.Close()); err != nil {
-			return err
-		}
-	}
-	return nil
+	})
 }
 
 // frameGroups reads the frames that describe a shard's token rows, one per group, and passes them to take.

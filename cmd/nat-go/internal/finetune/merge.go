@@ -243,10 +243,7 @@ type joiner struct{ run *run }
 // index and the books.
 func (r joiner) joinRuns(ctx context.Context) error {
 	p := r.run.plan
-	b, err := newRecording(r.run)
-	if err != nil {
-		return exit.With(exit.Usage, err)
-	}
+	b := newRecording(r.run)
 	if err := b.openLog(ctx); err != nil {
 		return err
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/customizer"
 	"github.com/nat-go/nat-go/collator/rows"
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/internal/objects"
 	"github.com/nat-go/nat-go/internal/where"
 	"github.com/nat-go/nat-go/ttc"
@@ -180,11 +181,7 @@ func (p *plan) chooseFormats() error {
 
 // formatNames returns the names of the formats, in order.
 func (p *plan) formatNames() string {
-	var names []string
-	for _, f := range p.formats {
-		names = append(names, f.Name)
-	}
-	return strings.Join(names, " ")
+	return strings.Join(lists.Map(p.formats, func(f dataset.Format) string { return f.Name }), " ")
 }
 
 // readMarks reads a user's marks on an earlier run's records.

@@ -16,36 +16,29 @@ import (
 
 // Inspection is a request to examine inputs.
 type Inspection struct {
-	From     []string // inputs
-	Source   string   // the source type; empty means the one that matches the inputs
-	Map      []string // meanings of the inputs' keys: "output=response"
-	Builders []string // builders that the user named; if set, others are tried only on the beginning of the inputs
-	Model    model    // model whose calls are checked; the zero value means that calls aren't checked
-	Where    string   // expression, as in dataset.where, for the examples to examine
-	Quick    bool     // read only a sample of each file
+	inspect.Options
+	Keys  []string // meanings of the inputs' keys: "output=response"
+	Model model    // model whose calls are checked; the zero value means that calls aren't checked
 }
 
-func (in *Inspection) options() (inspect.Options, error) {
-	keys, err := keyMap(in.Map)
-	return inspect.Options{
-		Paths: in.From, Source: in.Source, Map: keys, Builders: in.Builders, Tokenizers: true, Quick: in.Quick,
-		Where: in.Where,
-	}, err
+// complete completes the options.
+func (in *Inspection) complete() (err error) {
+	in.Tokenizers = true
+	in.Map, err = keyMap(in.Keys)
+	return err
 }
 
 // Propose reports how a run would read the inputs, and what it would make from them.
 func Propose(ctx context.Context, in Inspection) (*inspect.Report, error) {
-	opt, err := in.options()
-	if err != nil {
+	if err := in.complete(); err != nil {
 		return nil, err
 	}
-	return inspect.Look(ctx, opt)
+	return inspect.Look(ctx, in.Options)
 }
 
 // Inspect reports the formats of inputs, their content, and the records that builders could make from them.
 func Inspect(ctx context.Context, in Inspection) (*inspect.Inspection, error) {
-	opt, err := in.options()
-	if err != nil {
+	if err := in.complete(); err != nil {
 		return nil, err
 	}
 	if in.Model.Name != "" {
@@ -54,9 +47,9 @@ func Inspect(ctx context.Context, in Inspection) (*inspect.Inspection, error) {
 			return nil, err
 		}
 		defer p.tokens.close()
-		opt.Prove = p.prove
+		in.Prove = p.prove
 	}
-	return inspect.Inspect(ctx, opt)
+	return inspect.Inspect(ctx, in.Options)
 }
 
 // prover checks traces' claims about one model's calls, using its tokenizer and template. It doesn't check the calls of

@@ -135,7 +135,7 @@ func (r merger) joinLogs(ctx context.Context) error {
 	if c, err := recordlog.ReadCommit(dir); err == nil && c.Done {
 		return nil
 	}
-	j, err := recordlog.NewJoin(dir)
+	j, err := recordlog.Create(dir)
 	if err != nil {
 		return exit.Environmentf("can't join the record logs: %w", err)
 	}
@@ -148,21 +148,13 @@ func (r merger) joinLogs(ctx context.Context) error {
 
 // join adds the shards' logs. It first adds the groups from the shards' parts of the inputs, shard by shard, and then
 // the groups built from tasks, ordered by their first members.
-func (m *merging) join(ctx context.Context, j *recordlog.Join, in *inputs) error {
-	for i := range m.plan.Shards {
-		log, err := m.log(j, shards.Build, i)
-		if err != nil {
-			return err
-		}
-		if err := errors.Join(log.Rest(ctx), log.Close()); err != nil {
-			return err
-		}
+func (m *merging) join(ctx context.Context, j *recordlog.Writer, in *inputs) error {
+	err := m.inOrder(ctx, func(i int) (groups, error) { return m.log(j, shards.Build, i) })
+	if err == nil && m.plan.Tasks {
+		err = m.interleave(ctx, func(i int) (groups, error) { return m.log(j, shards.Group, i) })
 	}
-	if m.plan.Tasks {
-		err := m.interleave(ctx, func(i int) (groups, error) { return m.log(j, shards.Group, i) })
-		if err != nil {
-			return err
-		}
+	if err != nil {
+		return err
 	}
 	at, err := m.cursor(in)
 	if err != nil {
@@ -172,7 +164,7 @@ func (m *merging) join(ctx context.Context, j *recordlog.Join, in *inputs) error
 	if err != nil {
 		return err
 	}
-	return j.Commit(text)
+	return j.Commit(text, true)
 }
 
 // cursor returns the position to record in the merged log's commit, which is the end of the inputs.
@@ -192,17 +184,37 @@ func (m *merging) cursor(in *inputs) (at cursor, err error) {
 }
 
 // log opens a shard's log, whose hash the shard's manifest lists, as part of the joined log.
-func (m *merging) log(j *recordlog.Join, stage shards.Stage, shard int) (*recordlog.Part, error) {
+func (m *merging) log(j *recordlog.Writer, stage shards.Stage, shard int) (*recordlog.Part, error) {
 	folder, done := m.built(stage, shard)
 	path := folder.Rel(filepath.Join(folder.Records(), recordlog.LogName))
-	return j.Add(folder.Records(), runfolder.Lookup(done.Files, path).XXH3)
+	return j.Join(folder.Records(), runfolder.Lookup(done.Files, path).XXH3)
 }
 
-// groups iterates over the groups in a shard's Group stage. Each call to Next handles one group, and Next returns
+// groups iterates over the groups of one of a shard's stages. Each call to Next handles one group, and Next returns
 // io.EOF at the end.
 type groups interface {
 	Next() error
 	Close() error
+}
+
+// inOrder calls Next for all groups, shard by shard.
+func (m *merging) inOrder(ctx context.Context, open func(shard int) (groups, error)) error {
+	for i := range m.plan.Shards {
+		g, err := open(i)
+		if err != nil {
+			return err
+		}
+		for err == nil {
+			err = cmp.Or(ctx.Err(), g.Next())
+		}
+		if errors.Is(err, io.EOF) {
+			err = nil
+		}
+		if err := cmp.Or(err, g.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // interleave opens the groups of all shards, and calls Next for each group, ordered by first member. It returns an

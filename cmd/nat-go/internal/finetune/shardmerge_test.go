@@ -2,6 +2,7 @@ package finetune
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"io"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/bench"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
 )
@@ -85,6 +87,24 @@ func TestDamagedShareIsRefused(t *testing.T) {
 	}
 	_, err = run(Request{Merge: "plan"})
 	if exit.Code(err) != exit.Environment || !strings.Contains(err.Error(), "is damaged: a row is not JSON") {
+		t.Error(err)
+	}
+}
+
+// TestDamagedLogIsRefused changes the length of a frame in a shard's log: the merge says so, once.
+func TestDamagedLogIsRefused(t *testing.T) {
+	run := dividedRun(t)
+	const path = "plan/build/00000/records/records.log"
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	binary.LittleEndian.PutUint64(text[recordlog.HeaderSize:], uint64(len(text)-recordlog.HeaderSize))
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err = run(Request{Merge: "plan"})
+	if exit.Code(err) != exit.Environment || strings.Count(err.Error(), "is damaged: ") != 1 {
 		t.Error(err)
 	}
 }

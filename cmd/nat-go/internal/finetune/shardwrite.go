@@ -144,7 +144,7 @@ func (r collation) divideBatches(ctx context.Context) (json.RawMessage, error) {
 	defer cut.Close()
 	res, scores, err := cut.Divide(len(m.plan.Shards), func(i int) (io.WriteCloser, error) {
 		f, err := durable.Create(m.dir.CutBatches(i))
-		return &closing{f, bufio.NewWriter(f)}, err
+		return committed{f}, err
 	})
 	if err == nil {
 		err = durable.WriteFile(m.dir.CutScores(), scores)
@@ -158,19 +158,10 @@ func (r collation) divideBatches(ctx context.Context) (json.RawMessage, error) {
 	return json.Marshal(res)
 }
 
-// closing is a file that isn't complete until it is closed.
-type closing struct {
-	file *durable.File
-	*bufio.Writer
-}
+// committed is a file that Close commits.
+type committed struct{ *durable.File }
 
-func (p *closing) Close() error {
-	if err := p.Flush(); err != nil {
-		p.file.Abort()
-		return err
-	}
-	return p.file.Commit()
-}
+func (f committed) Close() error { return f.Commit() }
 
 // writeShard writes the shard's share of the data set.
 func (r sharding) writeShard(ctx context.Context) error {
@@ -293,25 +284,15 @@ func (r sharding) writeBatches(ctx context.Context, t *tokens) (counts map[strin
 		return nil, err
 	}
 	defer in.Close()
-	lines, err := durable.Create(shareLines(folder))
-	if err != nil {
-		return nil, err
-	}
-	defer lines.Abort()
-	buf, counts := bufio.NewWriter(lines), map[string]batch.Count{}
-	err = t.collator.WriteKept(ctx, bufio.NewReader(in), scores, s.readRow, string(folder),
-		func(line []byte, key string, n batch.Count) error {
-			counts[key] = counts[key].Plus(n)
-			_, err := buf.Write(line)
-			return err
-		})
-	if err == nil {
-		err = buf.Flush()
-	}
-	if err != nil {
-		return nil, err
-	}
-	return counts, lines.Commit()
+	counts = map[string]batch.Count{}
+	return counts, durable.Save(shareLines(folder), func(lines io.Writer) error {
+		return t.collator.WriteKept(ctx, bufio.NewReader(in), scores, s.readRow, string(folder),
+			func(line []byte, key string, n batch.Count) error {
+				counts[key] = counts[key].Plus(n)
+				_, err := lines.Write(line)
+				return err
+			})
+	})
 }
 
 // joinRows joins the text rows that the shards wrote, if writing was left to them, into m.rows.
@@ -346,33 +327,31 @@ func (r collation) joinBatches(ctx context.Context) (*collator.Result, error) {
 	if err := os.MkdirAll(folder.Batches(), 0o755); err != nil {
 		return nil, err
 	}
-	index, err := durable.Create(filepath.Join(folder.Batches(), batch.IndexName))
-	if err != nil {
-		return nil, err
-	}
-	defer index.Abort()
 	res.Counts = map[string]batch.Count{}
-	for i, x := range m.shares {
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
+	err := durable.Save(filepath.Join(folder.Batches(), batch.IndexName), func(index io.Writer) error {
+		for i, x := range m.shares {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			from, done := m.built(shards.Write, i)
+			for key, n := range x.Batches {
+				res.Counts[key] = res.Counts[key].Plus(n)
+			}
+			lines, err := shards.OpenBuilt(from, done, shareLines(from))
+			if err != nil {
+				return err
+			}
+			_, err = io.Copy(index, lines)
+			if err = errors.Join(err, lines.Close()); err != nil {
+				return err
+			}
+			if err := r.takeBatches(from, done); err != nil {
+				return err
+			}
 		}
-		from, done := m.built(shards.Write, i)
-		for key, n := range x.Batches {
-			res.Counts[key] = res.Counts[key].Plus(n)
-		}
-		lines, err := shards.OpenBuilt(from, done, shareLines(from))
-		if err != nil {
-			return nil, err
-		}
-		_, err = io.Copy(index, lines)
-		if err = errors.Join(err, lines.Close()); err != nil {
-			return nil, err
-		}
-		if err := r.takeBatches(from, done); err != nil {
-			return nil, err
-		}
-	}
-	if err := index.Commit(); err != nil {
+		return nil
+	})
+	if err != nil {
 		return nil, err
 	}
 	if c := r.plan.config.Collator.Composer; c.Steps() {

@@ -57,8 +57,6 @@ type Builder struct {
 	source  *ttc.Group
 	names   []string // builder names, in YAML order
 	origins map[originKey]*builders.Origin
-	at      originKey // example and builder of the last record
-	origin  *builders.Origin
 	byText  map[string]int32
 	prompts [][]int32 // 1 + index of the prompt's text, by example and candidate; 0 means not seen yet
 	outputs [][]int32
@@ -75,7 +73,7 @@ func NewBuilder(names []string) *Builder {
 
 // Begin starts a group's frame. It invalidates the group that Group last returned, whose memory is reused.
 func (b *Builder) Begin(g *ttc.Group) {
-	b.source, b.origin = g, nil
+	b.source = g
 	old := &b.group
 	b.group = Group{
 		Key: g.Key, Records: old.Records[:0], Drops: old.Drops[:0], Accounts: old.Accounts[:0], Counts: old.Counts[:0],
@@ -197,12 +195,8 @@ func (b *Builder) intern(c *builders.Content) (int32, error) {
 
 func (b *Builder) originOf(example, builder int) *builders.Origin {
 	k := originKey{example, builder}
-	if b.origin != nil && b.at == k {
-		return b.origin
-	}
-	b.at = k
-	if b.origin = b.origins[k]; b.origin != nil {
-		return b.origin
+	if o := b.origins[k]; o != nil {
+		return o
 	}
 	ex := b.source.Examples[example]
 	o := &builders.Origin{
@@ -210,7 +204,7 @@ func (b *Builder) originOf(example, builder int) *builders.Origin {
 		Policy: ex.Policy, Fidelity: ex.Fidelity, Gaps: ex.Gaps, Proofs: ex.Proofs, Sampling: ex.Sampling,
 		TeacherTopK: ex.TeacherTopK, Truth: ex.Truth, Tools: ex.Tools, Builder: b.names[builder],
 	}
-	b.origins[k], b.origin = o, o
+	b.origins[k] = o
 	return o
 }
 

@@ -2,10 +2,8 @@ package recordlog
 
 import (
 	"bufio"
-	"context"
 	"encoding/binary"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,24 +15,10 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// Join joins complete logs into one. The result equals the log that a single run would write for all their groups.
-type Join struct {
-	log *Writer
-	out io.Writer // writes both to the log and to the log's hash
-}
-
-// NewJoin starts the log in dir. It replaces an earlier log, which must not have a commit: see Reset.
-func NewJoin(dir string) (*Join, error) {
-	w, err := Create(dir)
-	if err != nil {
-		return nil, err
-	}
-	return &Join{w, io.MultiWriter(w.out, w.sum)}, nil
-}
-
-// Add opens the complete log in dir, whose commit must have the given hash, as the next part. The caller adds the
-// part's groups with Part.Next or Part.Rest. The error wraps ErrFull if the joined log would exceed its limits.
-func (j *Join) Add(dir, sum string) (*Part, error) {
+// Join opens the complete log in dir, whose commit must have the given hash. The caller appends its groups to w with
+// Part.Next, and nothing else. The result equals the log that a single run would write for the groups of all parts. The
+// error wraps ErrFull if the log would exceed its limits.
+func (w *Writer) Join(dir, sum string) (*Part, error) {
 	c, err := ReadCommit(dir)
 	switch {
 	case err != nil:
@@ -42,7 +26,7 @@ func (j *Join) Add(dir, sum string) (*Part, error) {
 	case !c.Done || c.XXH3 != sum:
 		return nil, fmt.Errorf("log %s does not match its manifest", filepath.Join(dir, LogName))
 	}
-	whole := &j.log.state
+	whole := &w.state
 	if err := checkRecords(whole.Records + c.Records); err != nil {
 		return nil, err
 	}
@@ -50,7 +34,7 @@ func (j *Join) Add(dir, sum string) (*Part, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Part{join: j, file: f, commit: c, most: c.largest(), sum: xxh3.New()}
+	p := &Part{file: f, commit: c, most: c.largest(), sum: xxh3.New(), out: io.MultiWriter(w.out, w.sum)}
 	p.in = bufio.NewReaderSize(io.TeeReader(io.LimitReader(f, c.Bytes), p.sum), 64<<10)
 	if _, err := p.in.Discard(HeaderSize); err != nil {
 		f.Close()
@@ -65,17 +49,11 @@ func (j *Join) Add(dir, sum string) (*Part, error) {
 	return p, nil
 }
 
-// Commit completes the log with a commit that contains the cursor.
-func (j *Join) Commit(cursor json.RawMessage) error { return j.log.Commit(cursor, true) }
-
-// Close closes the log.
-func (j *Join) Close() error { return j.log.Close() }
-
 // Part is a log whose groups are added to another.
 type Part struct {
-	join   *Join
 	file   *os.File
 	in     *bufio.Reader
+	out    io.Writer // writes both to the joined log and to its hash
 	commit Commit
 	most   Large
 	sum    *xxh3.Hasher
@@ -94,27 +72,11 @@ func (p *Part) Next() error {
 	if err := p.most.checkFrame(n, p.commit.Bytes); err != nil {
 		return p.damaged(err)
 	}
-	_, err = io.CopyN(p.join.out, p.in, int64(n)+frameHead+frameTail)
+	_, err = io.CopyN(p.out, p.in, int64(n)+frameHead+frameTail)
 	if errors.Is(err, io.EOF) {
 		err = p.damaged(errShort)
 	}
 	return err
-}
-
-// joinChunk is the number of bytes of a log that are copied at a time.
-const joinChunk = 1 << 20
-
-// Rest adds all remaining groups. Close checks their content against the log's hash.
-func (p *Part) Rest(ctx context.Context) error {
-	for ctx.Err() == nil {
-		switch _, err := io.CopyN(p.join.out, p.in, joinChunk); {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return err
-		}
-	}
-	return context.Cause(ctx)
 }
 
 // Close closes the part's log. If all of it was added, Close returns an error unless the bytes match the log's hash.

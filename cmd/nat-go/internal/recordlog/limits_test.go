@@ -234,13 +234,13 @@ func TestFull(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		j, err := NewJoin(t.TempDir())
+		j, err := Create(t.TempDir())
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer j.Close()
-		j.log.state.Records = maxRecords
-		if _, err := j.Add(dir, c.XXH3); !errors.Is(err, ErrFull) {
+		j.state.Records = maxRecords
+		if _, err := j.Join(dir, c.XXH3); !errors.Is(err, ErrFull) {
 			t.Errorf("err = %v", err)
 		}
 	})

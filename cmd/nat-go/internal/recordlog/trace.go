@@ -228,9 +228,9 @@ func walksOf(r *builders.Resolved) (walks []walk) {
 		}
 		return append(walks, w)
 	}
-	prompt := messagesOf(r.Prompt, "user")
+	prompt := MessagesOf(r.Prompt, "user")
 	for _, side := range []builders.Passage{r.Chosen, r.Rejected} {
-		nodes := messagesOf(side, "assistant")
+		nodes := MessagesOf(side, "assistant")
 		w := walk{nodes: slices.Concat(prompt, nodes)}
 		for i := range nodes {
 			if nodes[i].Message.Role == "assistant" {
@@ -242,8 +242,8 @@ func walksOf(r *builders.Resolved) (walks []walk) {
 	return walks
 }
 
-// messagesOf returns a passage's messages. A text becomes one message with the given role.
-func messagesOf(p builders.Passage, role string) []ttc.Node {
+// MessagesOf returns a passage's messages. A text becomes one message with the given role.
+func MessagesOf(p builders.Passage, role string) []ttc.Node {
 	if p.IsText() {
 		return ttc.Chain([]chat.Message{{Role: role, Form: chat.Text, Text: p.Text}}, ttc.Assumed).Nodes
 	}

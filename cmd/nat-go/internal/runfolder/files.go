@@ -13,6 +13,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/nat-go/nat-go/internal/durable"
+	"github.com/nat-go/nat-go/internal/lists"
 )
 
 // File describes one of the run's files as written.
@@ -26,12 +27,8 @@ type File struct {
 
 // Lookup returns the file with the given path from a list, or the zero File.
 func Lookup(files []File, rel string) File {
-	for _, f := range files {
-		if f.Path == rel {
-			return f
-		}
-	}
-	return File{}
+	f, _ := lists.Find(files, func(f File) bool { return f.Path == rel })
+	return f
 }
 
 // Until returns a copy of f for a file that has the path temp until it is renamed into place.
@@ -144,6 +141,12 @@ func content(path string) (sum string, n int64, err error) {
 // Digest returns the 128-bit hash of the bytes written to h, in hex.
 func Digest(h *xxh3.Hasher) string {
 	sum := h.Sum128().Bytes()
+	return hex.EncodeToString(sum[:])
+}
+
+// DigestOf returns the 128-bit hash of b, in hex.
+func DigestOf(b []byte) string {
+	sum := xxh3.Hash128(b).Bytes()
 	return hex.EncodeToString(sum[:])
 }
 

@@ -11,8 +11,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/zeebo/xxh3"
-
 	"github.com/nat-go/nat-go/collator"
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/rows"
@@ -157,11 +155,8 @@ type Contexts struct {
 	Changed  map[string]int64 `json:"changed,omitempty"`
 }
 
-// Add adds the counts of more, which may be nil.
+// Add adds the counts of more.
 func (c *Contexts) Add(more *Contexts) {
-	if more == nil {
-		return
-	}
 	c.Turns, c.Lost, c.Repeated = c.Turns+more.Turns, c.Lost+more.Lost, c.Repeated+more.Repeated
 	for by, n := range more.Changed {
 		c.Change(by, n)
@@ -414,9 +409,7 @@ func (l *Lock) replace(values map[string]any) (*Update, error) {
 		f.Abort()
 		return nil, err
 	}
-	h := xxh3.New()
-	_, _ = h.Write(out.Bytes())
-	return &Update{file: f, sum: Digest(h)}, nil
+	return &Update{file: f, sum: DigestOf(out.Bytes())}, nil
 }
 
 // Commit removes the formats' obsolete files and renames the manifest into place.

@@ -2,6 +2,7 @@ package shards
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -17,14 +18,27 @@ import (
 	"github.com/nat-go/nat-go/internal/extsort"
 )
 
-// frames is a file of blocks of bytes. Each block is preceded by its length and its hash, so that writing can continue
-// after the last complete frame from an earlier attempt.
-type frames struct {
+// appender appends to a file from an earlier attempt.
+type appender struct {
+	*bufio.Writer
 	file *os.File
-	out  *bufio.Writer
 }
 
-// frameHead is the size of a frame's length and hash. maxFrame is the maximum size of a frame.
+// appendAfter returns an appender for a file whose first n bytes are kept.
+func appendAfter(file *os.File, n int64) (appender, error) {
+	err := file.Truncate(n)
+	if err == nil {
+		_, err = file.Seek(n, io.SeekStart)
+	}
+	return appender{bufio.NewWriterSize(durable.Behind(file), 1<<20), file}, err
+}
+
+// Close syncs the additions to disk and closes the file.
+func (a appender) Close() error { return errors.Join(a.Flush(), a.file.Sync(), a.file.Close()) }
+
+// A file of frames consists of blocks of bytes. Each block is preceded by its length and its hash, so that writing can
+// continue after the last complete frame. frameHead is the size of a frame's length and hash, maxFrame the maximum size
+// of a frame.
 const (
 	frameHead = 4 + 8
 	maxFrame  = 256 << 20
@@ -39,16 +53,11 @@ func RowsPath(f runfolder.Folder) string { return filepath.Join(f.Records(), "pr
 
 // continueFrames opens a file of frames for appending, and creates the file if it doesn't exist. It truncates the file
 // at the first frame that is damaged or for which keep returns false.
-func continueFrames(path string, keep func(frame []byte) bool) (_ *frames, err error) {
+func continueFrames(path string, keep func(frame []byte) bool) (a appender, err error) {
 	file, err := durable.Continue(path)
 	if err != nil {
-		return nil, err
+		return a, err
 	}
-	defer func() {
-		if err != nil {
-			file.Close()
-		}
-	}()
 	in := &FrameReader{file: file, in: bufio.NewReaderSize(file, 1<<20)}
 	if info, err := file.Stat(); err == nil {
 		in.left = info.Size()
@@ -61,41 +70,29 @@ func continueFrames(path string, keep func(frame []byte) bool) (_ *frames, err e
 		}
 		end += frameHead + int64(len(frame))
 	}
-	if err := file.Truncate(end); err != nil {
-		return nil, err
+	if a, err = appendAfter(file, end); err != nil {
+		file.Close()
 	}
-	if _, err := file.Seek(end, io.SeekStart); err != nil {
-		return nil, err
-	}
-	return &frames{file: file, out: bufio.NewWriterSize(durable.Behind(file), 1<<20)}, nil
+	return a, err
 }
 
-// Add appends a frame.
-func (f *frames) Add(frame []byte) error {
+// addFrame appends a frame.
+func (a appender) addFrame(frame []byte) error {
 	if len(frame) > maxFrame {
-		return fmt.Errorf("group has %d bytes in %s; the maximum is %d", len(frame), f.file.Name(), maxFrame)
+		return fmt.Errorf("group has %d bytes in %s; the maximum is %d", len(frame), a.file.Name(), maxFrame)
 	}
 	var head [frameHead]byte
 	binary.LittleEndian.PutUint32(head[:], uint32(len(frame)))
 	binary.LittleEndian.PutUint64(head[4:], xxh3.Hash(frame))
-	if _, err := f.out.Write(head[:]); err != nil {
-		return err
-	}
-	_, err := f.out.Write(frame)
+	_, _ = a.Write(head[:]) // the next call returns the error
+	_, err := a.Write(frame)
 	return err
-}
-
-// Close syncs the additions to disk and closes the file.
-func (f *frames) Close() error {
-	return errors.Join(f.out.Flush(), f.file.Sync(), f.file.Close())
 }
 
 // prepared writes a shard's token rows.
 type prepared struct {
-	heads *frames
-	rows  *os.File
-	out   *bufio.Writer
-	head  []byte
+	heads, rows appender
+	head        []byte
 }
 
 // preparedHead is the number of bytes before a group's head. They contain the size of the group's token rows in bytes
@@ -105,20 +102,20 @@ const preparedHead = 8 + 4
 // OpenPrepared opens the files of a shard's token rows for appending, and creates the files if they don't exist. It
 // returns the number of groups whose rows already exist.
 func OpenPrepared(f runfolder.Folder) (_ *prepared, groups uint64, err error) {
-	p := &prepared{}
-	if p.rows, err = durable.Continue(RowsPath(f)); err != nil {
+	rows, err := durable.Continue(RowsPath(f))
+	if err != nil {
 		return nil, 0, err
 	}
 	defer func() {
 		if err != nil {
-			p.rows.Close()
+			rows.Close()
 		}
 	}()
-	info, err := p.rows.Stat()
+	info, err := rows.Stat()
 	if err != nil {
 		return nil, 0, err
 	}
-	end := int64(0)
+	p, end := &prepared{}, int64(0)
 	p.heads, err = continueFrames(HeadsPath(f), func(frame []byte) bool {
 		if len(frame) < preparedHead {
 			return false
@@ -131,31 +128,25 @@ func OpenPrepared(f runfolder.Folder) (_ *prepared, groups uint64, err error) {
 		groups++
 		return true
 	})
-	if err != nil {
-		return nil, 0, err
+	if err == nil {
+		p.rows, err = appendAfter(rows, end)
 	}
-	if err = p.rows.Truncate(end); err == nil {
-		_, err = p.rows.Seek(end, io.SeekStart)
-	}
-	p.out = bufio.NewWriterSize(durable.Behind(p.rows), 1<<20)
 	return p, groups, err
 }
 
 // Add adds the rows and the head of the next group, which has the given number of records.
 func (p *prepared) Add(records int, head, rows []byte) error {
-	if _, err := p.out.Write(rows); err != nil {
+	if _, err := p.rows.Write(rows); err != nil {
 		return err
 	}
 	p.head = binary.LittleEndian.AppendUint64(p.head[:0], uint64(len(rows)))
 	p.head = binary.LittleEndian.AppendUint32(p.head, uint32(records))
 	p.head = append(p.head, head...)
-	return p.heads.Add(p.head)
+	return p.heads.addFrame(p.head)
 }
 
 // Close syncs the additions to disk and closes the files.
-func (p *prepared) Close() error {
-	return errors.Join(p.out.Flush(), p.rows.Sync(), p.rows.Close(), p.heads.Close())
-}
+func (p *prepared) Close() error { return errors.Join(p.rows.Close(), p.heads.Close()) }
 
 // Head describes a group's token rows.
 type Head struct {
@@ -186,12 +177,8 @@ func ReadFrames(f runfolder.Folder, d *Done, path string) (*FrameReader, error) 
 	if err != nil {
 		return nil, err
 	}
-	info, err := file.Stat()
-	if err != nil {
-		file.Close()
-		return nil, err
-	}
-	return &FrameReader{file: file, in: bufio.NewReaderSize(file, 64<<10), left: info.Size()}, nil
+	size := runfolder.Lookup(d.Files, f.Rel(path)).Bytes
+	return &FrameReader{file: file, in: bufio.NewReaderSize(file, 64<<10), left: size}, nil
 }
 
 // OpenBuilt opens a file in a shard's folder. The file's size must match the shard's manifest.
@@ -217,11 +204,9 @@ func (r *FrameReader) Next() ([]byte, error) {
 		return nil, io.EOF
 	}
 	var head [frameHead]byte
-	if _, err := io.ReadFull(r.in, head[:]); err != nil {
-		return nil, r.damaged("unexpected end of a frame")
-	}
+	_, err := io.ReadFull(r.in, head[:])
 	n := int64(binary.LittleEndian.Uint32(head[:]))
-	if r.left -= frameHead + n; r.left < 0 || n > maxFrame {
+	if r.left -= frameHead + n; err != nil || r.left < 0 || n > maxFrame {
 		return nil, r.damaged("unexpected end of a frame")
 	}
 	frame := make([]byte, n)
@@ -253,10 +238,7 @@ const placeWidth = 16
 // Order is the file that records the place of each group in a shard's log for stage Group. SortGroups uses the shards'
 // Order files to put all groups into the order that a single run would give them. The file is next to the log. It is
 // synced before each of the log's commits, and truncated when the log is. The methods of a nil Order do nothing.
-type Order struct {
-	file *os.File
-	buf  []byte
-}
+type Order struct{ appender }
 
 func orderPath(f runfolder.Folder) string { return filepath.Join(f.Records(), "order.bin") }
 
@@ -271,17 +253,15 @@ func OpenOrder(f runfolder.Folder, groups int64) (*Order, error) {
 	if err == nil && info.Size() < at {
 		err = fmt.Errorf("%s has %d bytes, but %d were committed: it was changed", file.Name(), info.Size(), at)
 	}
+	o := &Order{}
 	if err == nil {
-		err = file.Truncate(at)
-	}
-	if err == nil {
-		_, err = file.Seek(at, io.SeekStart)
+		o.appender, err = appendAfter(file, at)
 	}
 	if err != nil {
 		file.Close()
 		return nil, err
 	}
-	return &Order{file: file}, nil
+	return o, nil
 }
 
 // Add adds the place of the next group.
@@ -289,8 +269,8 @@ func (o *Order) Add(p Place) {
 	if o == nil {
 		return
 	}
-	o.buf = binary.BigEndian.AppendUint64(o.buf, uint64(p.Run))
-	o.buf = binary.BigEndian.AppendUint64(o.buf, uint64(p.Row))
+	place := binary.BigEndian.AppendUint64(o.AvailableBuffer(), uint64(p.Run))
+	_, _ = o.Write(binary.BigEndian.AppendUint64(place, uint64(p.Row))) // Sync returns the error
 }
 
 // Sync makes the additions durable.
@@ -298,11 +278,7 @@ func (o *Order) Sync() error {
 	if o == nil {
 		return nil
 	}
-	if _, err := o.file.Write(o.buf); err != nil {
-		return err
-	}
-	o.buf = o.buf[:0]
-	return o.file.Sync()
+	return cmp.Or(o.Flush(), o.file.Sync())
 }
 
 // Close closes the file.

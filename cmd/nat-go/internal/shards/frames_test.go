@@ -29,7 +29,7 @@ func TestFrames(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, frame := range all[n:] {
-			if err := w.Add([]byte(frame)); err != nil {
+			if err := w.addFrame([]byte(frame)); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -129,12 +129,7 @@ func Find(path string) Folder {
 func sumOf(p Plan) (string, error) {
 	p.Sum = ""
 	text, err := json.Marshal(&p)
-	if err != nil {
-		return "", err
-	}
-	h := xxh3.New()
-	h.Write(text)
-	return runfolder.Digest(h), nil
+	return runfolder.DigestOf(text), err
 }
 
 // Write writes a plan, with its hash in Sum.
@@ -258,37 +253,35 @@ type NamedFile struct {
 	folder Folder
 	shard  int
 	file   *durable.File
-	buf    *bufio.Writer
 	sum    *xxh3.Hasher
 	bytes  int64
 }
 
 // NewNamed returns a NamedFile for a shard.
-func (f Folder) NewNamed(shard int) *NamedFile { return &NamedFile{folder: f, shard: shard} }
+func (f Folder) NewNamed(shard int) *NamedFile {
+	return &NamedFile{folder: f, shard: shard, sum: xxh3.New()}
+}
 
 // Add adds an id.
-func (n *NamedFile) Add(input int, row int64, id string) (err error) {
-	path := n.folder.Named(n.shard)
-	if n.file == nil {
+func (n *NamedFile) Add(input int, row int64, id string) error {
+	line, err := json.Marshal(named{input, row, id})
+	if err != nil {
+		return err
+	}
+	line = append(line, '\n')
+	if n.bytes += int64(len(line)); n.bytes > maxNamedBytes {
+		return fmt.Errorf("shard %d has too many entries with ids used before: make a plan with more shards", n.shard)
+	}
+	if path := n.folder.Named(n.shard); n.file == nil {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			return err
 		}
 		if n.file, err = durable.Create(path); err != nil {
 			return err
 		}
-		n.buf, n.sum = bufio.NewWriter(n.file), xxh3.New()
-	}
-	line, err := json.Marshal(named{input, row, id})
-	if err != nil {
-		return err
-	}
-	line = append(line, '\n')
-	if n.bytes+int64(len(line)) > maxNamedBytes {
-		return fmt.Errorf("shard %d has too many entries with ids used before: make a plan with more shards", n.shard)
 	}
 	n.sum.Write(line)
-	n.bytes += int64(len(line))
-	_, err = n.buf.Write(line)
+	_, err = n.file.Write(line)
 	return err
 }
 
@@ -298,12 +291,7 @@ func (n *NamedFile) Commit() (*runfolder.File, error) {
 	if n.file == nil {
 		return nil, nil
 	}
-	if err := n.buf.Flush(); err != nil {
-		n.file.Abort()
-		return nil, err
-	}
-	f := &runfolder.File{Path: namedPath(n.shard), Bytes: n.bytes, XXH3: runfolder.Digest(n.sum)}
-	return f, n.file.Commit()
+	return &runfolder.File{Path: namedPath(n.shard), Bytes: n.bytes, XXH3: runfolder.Digest(n.sum)}, n.file.Commit()
 }
 
 // Abort discards the file. It does nothing after Commit.

@@ -2,6 +2,8 @@ package shards
 
 import (
 	"os"
+	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -65,6 +67,32 @@ func TestIndex(t *testing.T) {
 				t.Errorf("%s: %d by %s (%v), want %d by %s", c.name, n, variable, err, c.want, c.variable)
 			}
 		})
+	}
+}
+
+// TestIDsAreNotHeldInMemory checks that the ids of a shard's entries, of which there may be millions, are written as
+// they come, and that they leave nothing behind if the plan isn't completed.
+func TestIDsAreNotHeldInMemory(t *testing.T) {
+	f := Folder(t.TempDir())
+	names, id := f.NewNamed(0), strings.Repeat("x", 1<<20)
+	inUse := func() int64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	before := inUse()
+	for row := range int64(40) {
+		if err := names.Add(0, row, id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if held := inUse() - before; held > 8<<20 {
+		t.Errorf("%d bytes are held in memory", held)
+	}
+	names.Abort()
+	if left, err := os.ReadDir(filepath.Dir(f.Named(0))); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v (%v)", left, err)
 	}
 }
 

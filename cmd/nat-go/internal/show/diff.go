@@ -8,8 +8,8 @@ import (
 
 // Piece is a piece of one of two compared texts. Differs is set if the other text lacks the piece.
 type Piece struct {
-	Text    string
-	Differs bool
+	Text    string `json:"text"`
+	Differs bool   `json:"differs,omitempty"`
 }
 
 // maxEdits bounds the work of a comparison. If the comparison needs more edits, everything between the common beginning

@@ -280,13 +280,8 @@ type recordAnswer struct {
 }
 
 type sides struct {
-	Chosen   []piece `json:"chosen"`
-	Rejected []piece `json:"rejected"`
-}
-
-type piece struct {
-	Text    string `json:"text"`
-	Differs bool   `json:"differs,omitempty"`
+	Chosen   []show.Piece `json:"chosen"`
+	Rejected []show.Piece `json:"rejected"`
 }
 
 // site is a failed call. Call and Result are message indices, starting at 0.
@@ -351,18 +346,26 @@ func (r *Run) oneRecord(req *http.Request) (answer, error) {
 	for i := range shown {
 		a.Sampled = append(a.Sampled, shown[i].Sampled.String())
 	}
-	all, err := r.turns(n - 1)
+	if r.plain != nil {
+		return a, nil
+	}
+	g, at, err := r.group(n - 1)
 	if err != nil {
 		return nil, err
 	}
-	for _, t := range all {
+	for _, t := range r.turns(&g, at) {
 		if t.Message >= from && t.Message < from+len(shown) {
 			a.Turns = append(a.Turns, t)
 		}
 	}
-	a.Prev, a.Next = r.neighbours(n - 1)
-	a.Branches, err = r.branches(n - 1)
-	return a, err
+	if at > 0 {
+		a.Prev = n - 1
+	}
+	if at+1 < len(g.Records) {
+		a.Next = n + 1
+	}
+	a.Branches = g.branches(at)
+	return a, nil
 }
 
 // describe adds a record's metadata and tools, the differences between a preference's answers, and the failed calls.
@@ -414,33 +417,12 @@ func diff(chosen, rejected string) *sides {
 		return nil
 	}
 	left, right, _ := show.Compare(chosen, rejected)
-	return &sides{pieces(left), pieces(right)}
-}
-
-func pieces(list []show.Piece) (out []piece) {
-	for _, p := range list {
-		out = append(out, piece{text(p.Text), p.Differs})
+	for _, list := range [][]show.Piece{left, right} {
+		for i := range list {
+			list[i].Text = text(list[i].Text)
+		}
 	}
-	return out
-}
-
-// neighbours returns the numbers, starting at 1, of the previous and the next record in the same group, or 0 if there
-// is no such record.
-func (r *Run) neighbours(ordinal uint64) (prev, next uint64) {
-	if r.plain != nil {
-		return 0, 0
-	}
-	g, at, err := r.group(ordinal)
-	if err != nil {
-		return 0, 0
-	}
-	if at > 0 {
-		prev = ordinal
-	}
-	if at+1 < len(g.Records) {
-		next = ordinal + 2
-	}
-	return prev, next
+	return &sides{left, right}
 }
 
 // dropsAnswer is a window of the drops.

@@ -71,9 +71,6 @@ func readTable(log string, progress func(bytes int64)) (*table, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.Records > math.MaxUint32 {
-		return nil, fmt.Errorf("%s has %d records; at most %d can be shown", log, c.Records, math.MaxUint32)
-	}
 	t, names := &table{
 		Entries: make([]entry, 0, min(c.Records, reserved)),
 		First:   make([]uint32, 0, min(c.Groups, reserved)), Offset: make([]int64, 0, min(c.Groups, reserved)),
@@ -191,18 +188,10 @@ func entryOf(r *builders.Resolved) entry {
 
 // size returns the number of characters in a passage.
 func size(p *builders.Passage) (n int) {
-	count := utf8.RuneCountInString
-	n = count(p.Text)
-	for i := range p.Nodes {
-		m := &p.Nodes[i].Message
-		n += count(m.Text) + count(m.Reasoning)
-		for _, part := range m.Parts {
-			n += utf8.RuneCount(part.Raw)
-		}
-		for _, c := range m.ToolCalls {
-			n += count(c.Name) + count(c.Arguments)
-		}
-	}
+	inPassage(p, func(s string) bool {
+		n += utf8.RuneCountInString(s)
+		return false
+	})
 	return n
 }
 
@@ -254,25 +243,10 @@ func openTable(folder runfolder.Folder, cache string, progress func(bytes int64)
 		return nil, err
 	}
 	if path != "" {
-		_ = t.keep(path) // if it can't be cached, it is built again next time
+		_ = os.MkdirAll(cache, 0o700)
+		_ = durable.Save(path, t.write) // if it can't be cached, it is built again next time
 	}
 	return t, nil
-}
-
-// keep writes the table to the cache.
-func (t *table) keep(path string) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return err
-	}
-	f, err := durable.Create(path)
-	if err != nil {
-		return err
-	}
-	defer f.Abort()
-	if err := t.write(f); err != nil {
-		return err
-	}
-	return f.Commit()
 }
 
 // tableHead is the first line of a cached table. It is followed by Entries, First and Offset, and then a checksum of

@@ -18,20 +18,12 @@ type turn struct {
 
 // turns returns a demonstration's turns, trained or not. A turn that several branches of an example share is trained on
 // in only one of their records. In the others, In is the number of that record.
-func (r *Run) turns(ordinal uint64) ([]turn, error) {
-	if r.plain != nil {
-		return nil, nil
-	}
-	g, at, err := r.group(ordinal)
-	if err != nil {
-		return nil, err
-	}
+func (r *Run) turns(g *keptGroup, at int) (list []turn) {
 	own := &g.Records[at]
 	d, ok := own.Record.(*builders.Demonstration)
 	if !ok || own.Messages.IsText() {
-		return nil, nil
+		return nil
 	}
-	var list []turn
 	trained, n := d.Train.Turns(own.Messages.Nodes, d.Trained), 0
 	elsewhere := false
 	for i := range own.Messages.Nodes {
@@ -51,9 +43,9 @@ func (r *Run) turns(ordinal uint64) ([]turn, error) {
 		list = append(list, t)
 	}
 	if elsewhere {
-		r.trainedIn(list, &g, at)
+		r.trainedIn(list, g, at)
 	}
-	return list, nil
+	return list
 }
 
 // trainedIn sets In for the turns that g.Records[at] doesn't train. It looks for those turns in the group's other kept
@@ -104,14 +96,7 @@ const maxBranches = 200
 
 // branches lists up to maxBranches records in a record's group that come from the same example but have different
 // conversations.
-func (r *Run) branches(ordinal uint64) (list []branch, err error) {
-	if r.plain != nil {
-		return nil, nil
-	}
-	g, at, err := r.group(ordinal)
-	if err != nil {
-		return nil, err
-	}
+func (g *keptGroup) branches(at int) (list []branch) {
 	own := &g.Records[at]
 	for i := range g.Records {
 		other := &g.Records[i]
@@ -138,5 +123,5 @@ func (r *Run) branches(ordinal uint64) (list []branch, err error) {
 			break
 		}
 	}
-	return list, nil
+	return list
 }

@@ -74,9 +74,13 @@ func TestTurnsTrainedElsewhere(t *testing.T) {
 func TestTurnsOfDroppedRecords(t *testing.T) {
 	r := open(t, branched(t))
 	r.decisions = curate.Decided([]curate.Decision{curate.Dropped(curate.Held), curate.Train})
-	got, err := r.turns(1)
-	if diff := cmp.Diff([]turn{{Message: 1}, {Message: 3}, {Message: 4, Trained: true}}, got); err != nil || diff != "" {
-		t.Error(err, diff)
+	g, at, err := r.group(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []turn{{Message: 1}, {Message: 3}, {Message: 4, Trained: true}}
+	if diff := cmp.Diff(want, r.turns(&g, at)); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -27,7 +27,9 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/marks"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/show"
 	"github.com/nat-go/nat-go/collator/tokenizer"
+	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	ttcjson "github.com/nat-go/nat-go/ttc/json"
@@ -133,8 +135,8 @@ func TestCachedTableIsTheSame(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(t.TempDir(), "cache", "x.table")
-	if err := made.keep(path); err != nil {
+	path := filepath.Join(t.TempDir(), "x.table")
+	if err := durable.Save(path, made.write); err != nil {
 		t.Fatal(err)
 	}
 	commit, err := recordlog.ReadCommit(log)
@@ -196,7 +198,7 @@ func TestForgedTable(t *testing.T) {
 				t.Fatal(err)
 			}
 			forge(made)
-			if err := made.keep(path); err != nil {
+			if err := durable.Save(path, made.write); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := loadTable(path, &commit); err == nil {
@@ -303,7 +305,7 @@ func TestRowsAndRecords(t *testing.T) {
 		v.Rejected != "the bad answer 9" {
 		t.Errorf("%+v", v)
 	}
-	if len(rec.Diff.Chosen) != 3 || rec.Diff.Chosen[1] != (piece{"good", true}) {
+	if len(rec.Diff.Chosen) != 3 || rec.Diff.Chosen[1] != (show.Piece{Text: "good", Differs: true}) {
 		t.Errorf("%+v", rec.Diff)
 	}
 	for path, want := range map[string]int{
