@@ -32,22 +32,16 @@ type Filtered struct {
 // FilterConfig configures Filter.
 type FilterConfig struct {
 	KeepAnswerInPrompt bool // keep candidates whose prompt contains their answer, and count them as contained
+	// KeepEndings keeps short answers that end their prompt, unless another candidate has a different prompt: if all
+	// share it, the ending may be a choice that the prompt offers.
+	KeepEndings bool
 }
 
 // Filter divides a turn's candidates into groups to compare and unusable ones. The slice turn holds indices into all.
 // The checks run in this order: failed_scorer, non_finite_score, empty_response, repr_prompt, answer_in_prompt,
 // different_prompt, same_text, single_candidate.
 func Filter(all []ttc.Candidate, turn []int, cfg FilterConfig) Filtered {
-	var f Filtered
-	kept := make([]int, 0, len(turn))
-	for _, i := range turn {
-		if r := unfit(&all[i]); r != "" {
-			f.Out = append(f.Out, Out{i, r})
-		} else {
-			kept = append(kept, i)
-		}
-	}
-	kept = f.leaks(all, kept, cfg)
+	kept, f := Usable(all, turn, cfg)
 	for _, group := range byPrompt(all, kept) {
 		if len(group) == 1 && len(kept) > 1 {
 			f.Out = append(f.Out, Out{group[0], DifferentPrompt})
@@ -60,6 +54,20 @@ func Filter(all []ttc.Candidate, turn []int, cfg FilterConfig) Filtered {
 		}
 	}
 	return f
+}
+
+// Usable makes the first five checks of Filter, which don't depend on whether candidates are compared. It returns the
+// candidates that pass, and sets Out and Contained.
+func Usable(all []ttc.Candidate, turn []int, cfg FilterConfig) (kept []int, f Filtered) {
+	kept = make([]int, 0, len(turn))
+	for _, i := range turn {
+		if r := unfit(&all[i]); r != "" {
+			f.Out = append(f.Out, Out{i, r})
+		} else {
+			kept = append(kept, i)
+		}
+	}
+	return f.leaks(all, kept, cfg), f
 }
 
 // unfit returns the reason a candidate is unusable regardless of the others.
@@ -109,7 +117,10 @@ func (f *Filtered) leaks(all []ttc.Candidate, turn []int, cfg FilterConfig) []in
 			continue // true of almost all candidates, so isLong is rarely called
 		}
 		long := isLong(all[i].Output) && copied < len(turn)
-		if long || where[k] == atEnd && !answeredOtherwise(all, turn, i) {
+		ends := where[k] == atEnd && (!cfg.KeepEndings || slices.ContainsFunc(turn, func(o int) bool {
+			return !SamePrompt(&all[o].Prompt, &all[i].Prompt)
+		}))
+		if long || ends && !answeredOtherwise(all, turn, i) {
 			where[k] = answered
 		}
 	}

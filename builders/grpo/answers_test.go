@@ -32,7 +32,8 @@ func (k *kept) Drop(d ledger.Drop) error {
 
 func (k *kept) Count(string, int64) error { return nil }
 
-// TestAnswers: scored answers are rollouts of one turn, in groups of one prompt, whichever examples they are in.
+// TestAnswers: scored answers are rollouts of one turn, in groups of one prompt, whichever examples they are in. Answers
+// to several prompts of a turn aren't compared.
 func TestAnswers(t *testing.T) {
 	prompt := ttc.Prompt{Form: ttc.TextPrompt, Text: "q"}
 	talk := ttc.Prompt{Form: ttc.MessagesPrompt, Messages: []chat.Message{
@@ -48,6 +49,8 @@ func TestAnswers(t *testing.T) {
 			{Prompt: prompt, Output: "3", Score: math.NaN()},
 			{Prompt: long, Output: "4", Score: 1},
 			{Prompt: prompt, Output: "5", ScoreError: "no"},
+			{Prompt: ttc.Prompt{Form: ttc.TextPrompt, Text: "q\nassistant: 6"}, Output: "6", Score: 1},
+			{Prompt: prompt, Output: "7", Score: 0},
 		}},
 		{ID: "b", Task: "t", Candidates: []ttc.Candidate{{Turn: "2", Prompt: prompt, Output: "6", Score: 1}}},
 	}}
@@ -56,16 +59,16 @@ func TestAnswers(t *testing.T) {
 		want kept
 	}{
 		"all": {Config{MinRollouts: 1}, kept{
-			`t 1: user=q assistant=1 {"label": true}`, `t 0: system=s user=q assistant=2 {"label": false}`, "a  empty_response", "a  non_finite_score",
-			"a  earlier_turns", "a  failed_scorer", `t/2 1: user=q assistant=6 {"label": true}`,
+			`t 1: user=q assistant=1 {"label": true}`, `t (prompt 2) 0: system=s user=q assistant=2 {"label": false}`, "a  empty_response", "a  non_finite_score",
+			"a  earlier_turns", "a  failed_scorer", "a  answer_in_prompt", `t 0: user=q assistant=7 {"label": false}`, `t/2 1: user=q assistant=6 {"label": true}`,
 		}},
 		"of a few": {Config{MinRollouts: 2}, kept{
-			`t 1: user=q assistant=1 {"label": true}`, `t 0: system=s user=q assistant=2 {"label": false}`, "a  empty_response", "a  non_finite_score",
-			"a  earlier_turns", "a  failed_scorer", "b 2 few_rollouts",
+			`t 1: user=q assistant=1 {"label": true}`, "a  few_rollouts", "a  empty_response", "a  non_finite_score",
+			"a  earlier_turns", "a  failed_scorer", "a  answer_in_prompt", `t 0: user=q assistant=7 {"label": false}`, "b 2 few_rollouts",
 		}},
 		"that differ": {Config{MinRollouts: 1, NeedSpread: true}, kept{
-			`t 1: user=q assistant=1 {"label": true}`, `t 0: system=s user=q assistant=2 {"label": false}`, "a  empty_response", "a  non_finite_score",
-			"a  earlier_turns", "a  failed_scorer", "b 2 equal_rewards",
+			`t 1: user=q assistant=1 {"label": true}`, "a  equal_rewards", "a  empty_response", "a  non_finite_score",
+			"a  earlier_turns", "a  failed_scorer", "a  answer_in_prompt", `t 0: user=q assistant=7 {"label": false}`, "b 2 equal_rewards",
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
