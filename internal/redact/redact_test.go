@@ -200,6 +200,31 @@ func TestOneSecretOneTag(t *testing.T) {
 	}
 }
 
+// TestNamesAndIDs checks that secrets in names and ids are replaced, and that a result still answers its call.
+func TestNamesAndIDs(t *testing.T) {
+	const token = "ghp_16C7e42F292c6912E7710c838347Ae178B4a"
+	raw := []byte(`"` + token + `"`)
+	ex := &ttc.Example{
+		Tools: []chat.Tool{{Name: token, Raw: raw}},
+		Graph: ttc.Graph{Nodes: []ttc.Node{
+			{Parent: -1, TokenIDs: []int32{1}, Message: chat.Message{Role: "assistant", ToolCalls: []chat.ToolCall{
+				{ID: "call_1 " + token, Name: token, Arguments: "{}", Parsed: []byte("{}"), Extra: []chat.Member{{Key: "k", Value: raw}}},
+			}}},
+			{Message: chat.Message{Role: "tool", Name: token, ToolCallID: "call_1 " + token}},
+		}},
+	}
+	redactor(t).Example(ex)
+	if text := fmt.Sprintf("%s %+v", ex.Tools[0].Raw, ex); strings.Contains(text, token) {
+		t.Errorf("the token is still in %s", text)
+	}
+	call, result := &ex.Graph.Nodes[0], &ex.Graph.Nodes[1].Message
+	tag := "<REDACTED:github_token:1>"
+	if c := call.Message.ToolCalls[0]; c.ID != result.ToolCallID || c.ID != "call_1 "+tag || c.Name != tag ||
+		result.Name != tag || ex.Tools[0].Name != tag || string(c.Extra[0].Value) != `"`+tag+`"` || call.TokenIDs != nil {
+		t.Errorf("%+v, %+v", call, result)
+	}
+}
+
 // TestOverlappingSecrets checks that of two secrets that share characters, the end of the second isn't kept.
 func TestOverlappingSecrets(t *testing.T) {
 	r := redactor(t)
