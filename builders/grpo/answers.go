@@ -24,8 +24,8 @@ type answers struct {
 type answered struct {
 	scored
 	prompt *ttc.Prompt
-	turn   string // the task of the turn
-	task   string // turn, made different for a turn's second and later prompts
+	turn   string        // the task of the turn
+	task   string        // turn, made different for a turn's second and later prompts
 	why    ledger.Reason // why the answers are dropped; empty if they aren't
 	detail string
 }
