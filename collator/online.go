@@ -41,7 +41,8 @@ func (c *Collator) Online(
 	if apart := out.Apart(); len(apart) > 0 {
 		res.Apart = len(apart)
 		n := int64(len(step.rows[builders.KindDistillation]))
-		res.Accounts = append(res.Accounts, ledger.Account{Stage: ledger.Collate, Unit: "row", In: n, Out: n - int64(len(apart))})
+		rows := ledger.Account{Stage: ledger.Collate, Unit: "row", In: n, Out: n - int64(len(apart))}
+		res.Accounts = append(res.Accounts, rows)
 		for _, r := range apart {
 			sum.dropped(ledger.Drop{
 				Stage: ledger.Collate, Unit: "row", Reason: NoRolloutRow, Run: r.Meta.Run, Example: r.Meta.Example, Index: -1,

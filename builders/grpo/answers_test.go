@@ -32,8 +32,8 @@ func (k *kept) Drop(d ledger.Drop) error {
 
 func (k *kept) Count(string, int64) error { return nil }
 
-// TestAnswers: scored answers are rollouts of one turn, in groups of one prompt, whichever examples they are in. Answers
-// to several prompts of a turn aren't compared.
+// TestAnswers: scored answers are rollouts of one turn, in groups of one prompt, whichever examples they are in.
+// Answers to several prompts of a turn aren't compared.
 func TestAnswers(t *testing.T) {
 	prompt := ttc.Prompt{Form: ttc.TextPrompt, Text: "q"}
 	talk := ttc.Prompt{Form: ttc.MessagesPrompt, Messages: []chat.Message{

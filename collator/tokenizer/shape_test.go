@@ -109,7 +109,8 @@ func TestAddedIDs(t *testing.T) {
 
 // TestVariantsAreJSON checks that the files written for the library are JSON, even if a part is missing.
 func TestVariantsAreJSON(t *testing.T) {
-	s, err := readShape([]byte(`{"a \"": {}, "truncation": null, "model": {"type": "BPE", "dropout": 0.1, "vocab": {"\u00e9": 7, "b": 0, "b": 3}}}`))
+	s, err := readShape([]byte(`{"a \"": {}, "truncation": null, "model": {"type": "BPE", "dropout": 0.1,
+		"vocab": {"\u00e9": 7, "b": 0, "b": 3}}}`))
 	if err != nil || len(s.vocab) != 2 || s.vocab["é"] != 7 || s.vocab["b"] != 3 {
 		t.Fatal(s, err)
 	}

@@ -208,7 +208,10 @@ func TestNamesAndIDs(t *testing.T) {
 		Tools: []chat.Tool{{Name: token, Raw: raw}},
 		Graph: ttc.Graph{Nodes: []ttc.Node{
 			{Parent: -1, TokenIDs: []int32{1}, Message: chat.Message{Role: "assistant", ToolCalls: []chat.ToolCall{
-				{ID: "call_1 " + token, Name: token, Arguments: "{}", Parsed: []byte("{}"), Extra: []chat.Member{{Key: "k", Value: raw}}},
+				{
+					ID: "call_1 " + token, Name: token, Arguments: "{}", Parsed: []byte("{}"),
+					Extra: []chat.Member{{Key: "k", Value: raw}},
+				},
 			}}},
 			{Message: chat.Message{Role: "tool", Name: token, ToolCallID: "call_1 " + token}},
 		}},
