@@ -59,8 +59,9 @@ func TestAnswers(t *testing.T) {
 		want kept
 	}{
 		"all": {Config{MinRollouts: 1}, kept{
-			`t 1: user=q assistant=1 {"label": true}`, `t (prompt 2) 0: system=s user=q assistant=2 {"label": false}`, "a  empty_response", "a  non_finite_score",
-			"a  earlier_turns", "a  failed_scorer", "a  answer_in_prompt", `t 0: user=q assistant=7 {"label": false}`, `t/2 1: user=q assistant=6 {"label": true}`,
+			`t 1: user=q assistant=1 {"label": true}`, `t (prompt 2) 0: system=s user=q assistant=2 {"label": false}`,
+			"a  empty_response", "a  non_finite_score", "a  earlier_turns", "a  failed_scorer", "a  answer_in_prompt",
+			`t 0: user=q assistant=7 {"label": false}`, `t/2 1: user=q assistant=6 {"label": true}`,
 		}},
 		"of a few": {Config{MinRollouts: 2}, kept{
 			`t 1: user=q assistant=1 {"label": true}`, "a  few_rollouts", "a  empty_response", "a  non_finite_score",
