@@ -45,7 +45,8 @@ func (c *Collator) Online(
 		res.Accounts = append(res.Accounts, rows)
 		for _, r := range apart {
 			sum.dropped(ledger.Drop{
-				Stage: ledger.Collate, Unit: "row", Reason: NoRolloutRow, Run: r.Meta.Run, Example: r.Meta.Example, Index: -1,
+				Stage: ledger.Collate, Unit: "row", Reason: NoRolloutRow,
+				Run: r.Meta.Run, Example: r.Meta.Example, Index: -1,
 				Detail: ledger.Quantity(int64(len(r.Meta.Sites)), "site"),
 			})
 		}

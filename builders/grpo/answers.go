@@ -80,7 +80,8 @@ func (b *Builder) answersOf(g *ttc.Group, out *emit.Output) *answers {
 func (b *Builder) judgeAnswers(t *answered) (why ledger.Reason, detail string) {
 	switch {
 	case int(t.n) < b.cfg.MinRollouts && b.cfg.MinRollouts > 1:
-		return fewRollouts, fmt.Sprintf("%d scored answers to the prompt; min_rollouts is %d", int(t.n), b.cfg.MinRollouts)
+		return fewRollouts, fmt.Sprintf("%d scored answers to the prompt; min_rollouts is %d", int(t.n),
+			b.cfg.MinRollouts)
 	case b.cfg.NeedSpread && t.scale.Low == t.scale.High:
 		return equalRewards, fmt.Sprintf("%d scored answers to the prompt", int(t.n))
 	}

@@ -65,11 +65,13 @@ func TestAnswers(t *testing.T) {
 		}},
 		"of a few": {Config{MinRollouts: 2}, kept{
 			`t 1: user=q assistant=1 {"label": true}`, "a  few_rollouts", "a  empty_response", "a  non_finite_score",
-			"a  earlier_turns", "a  failed_scorer", "a  answer_in_prompt", `t 0: user=q assistant=7 {"label": false}`, "b 2 few_rollouts",
+			"a  earlier_turns", "a  failed_scorer", "a  answer_in_prompt", `t 0: user=q assistant=7 {"label": false}`,
+			"b 2 few_rollouts",
 		}},
 		"that differ": {Config{MinRollouts: 1, NeedSpread: true}, kept{
 			`t 1: user=q assistant=1 {"label": true}`, "a  equal_rewards", "a  empty_response", "a  non_finite_score",
-			"a  earlier_turns", "a  failed_scorer", "a  answer_in_prompt", `t 0: user=q assistant=7 {"label": false}`, "b 2 equal_rewards",
+			"a  earlier_turns", "a  failed_scorer", "a  answer_in_prompt", `t 0: user=q assistant=7 {"label": false}`,
+			"b 2 equal_rewards",
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

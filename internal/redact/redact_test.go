@@ -223,7 +223,8 @@ func TestNamesAndIDs(t *testing.T) {
 	call, result := &ex.Graph.Nodes[0], &ex.Graph.Nodes[1].Message
 	tag := "<REDACTED:github_token:1>"
 	if c := call.Message.ToolCalls[0]; c.ID != result.ToolCallID || c.ID != "call_1 "+tag || c.Name != tag ||
-		result.Name != tag || ex.Tools[0].Name != tag || string(c.Extra[0].Value) != `"`+tag+`"` || call.TokenIDs != nil {
+		result.Name != tag || ex.Tools[0].Name != tag || string(c.Extra[0].Value) != `"`+tag+`"` ||
+		call.TokenIDs != nil {
 		t.Errorf("%+v, %+v", call, result)
 	}
 }

@@ -9,7 +9,8 @@ import (
 // TestGatheredRecordsAreCopies checks that a builder may reuse a record's memory for the next one, whatever its kind.
 func TestGatheredRecordsAreCopies(t *testing.T) {
 	for _, r := range []builders.Record{
-		&builders.Preference{}, &builders.Demonstration{}, &builders.Rollout{}, &builders.Distillation{}, &builders.State{},
+		&builders.Preference{}, &builders.Demonstration{}, &builders.Rollout{}, &builders.Distillation{},
+		&builders.State{},
 	} {
 		g := &gathered{}
 		for _, turn := range []string{"1", "2"} {
