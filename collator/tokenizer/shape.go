@@ -113,8 +113,8 @@ func (s *shape) readModel() error {
 			token, _ := key.Text()
 			id, ok := value.Int64()
 			if !ok || id < 0 || id > math.MaxInt32 {
-				return refuse(CodeBadTokenizer, "model.vocab: ids must be integers from 0 to 2147483647: %q has %s", token,
-					value)
+				return refuse(CodeBadTokenizer, "model.vocab: ids must be integers from 0 to %d: %q has %s",
+					math.MaxInt32, token, value)
 			}
 			tokens, ids = append(tokens, token), append(ids, int32(id))
 		}
