@@ -112,15 +112,15 @@ func (f *Filtered) leaks(all []ttc.Candidate, turn []int, cfg FilterConfig) []in
 			copied++
 		}
 	}
+	var added []bool // computed when needed
 	for k, i := range turn {
 		if where[k] != inside && where[k] != atEnd {
 			continue // true of almost all candidates, so isLong is rarely called
 		}
-		long := isLong(all[i].Output) && copied < len(turn)
-		ends := where[k] == atEnd && (!cfg.KeepEndings || slices.ContainsFunc(turn, func(o int) bool {
-			return !SamePrompt(&all[o].Prompt, &all[i].Prompt)
-		}))
-		if long || ends && !answeredOtherwise(all, turn, i) {
+		if where[k] == atEnd && added == nil {
+			added = addedAnswers(all, turn, cfg.KeepEndings)
+		}
+		if where[k] == atEnd && added[k] || isLong(all[i].Output) && copied < len(turn) {
 			where[k] = answered
 		}
 	}
@@ -138,13 +138,22 @@ func (f *Filtered) leaks(all []ttc.Candidate, turn []int, cfg FilterConfig) []in
 	return kept
 }
 
-// answeredOtherwise reports whether another candidate of the turn has the same prompt as candidate i and a different
-// output.
-func answeredOtherwise(all []ttc.Candidate, turn []int, i int) bool {
-	return slices.ContainsFunc(turn, func(k int) bool {
-		return strings.TrimSpace(all[k].Output) != strings.TrimSpace(all[i].Output) &&
-			SamePrompt(&all[k].Prompt, &all[i].Prompt)
-	})
+// addedAnswers reports, for each candidate, whether its answer would have been added to a prompt that ends with it. It
+// wouldn't if another candidate has the same prompt and a different output, or with keepEndings if all have the same
+// prompt.
+func addedAnswers(all []ttc.Candidate, turn []int, keepEndings bool) []bool {
+	numbers, n := numbered(all, turn)
+	outputs, differ := make([]string, n), make([]bool, n)
+	for k, i := range turn {
+		output, first := strings.TrimSpace(all[i].Output), &outputs[numbers[k]]
+		differ[numbers[k]] = differ[numbers[k]] || *first != "" && *first != output // no output is empty
+		*first = output
+	}
+	added := make([]bool, len(turn))
+	for k := range turn {
+		added[k] = !differ[numbers[k]] && !(keepEndings && n == 1)
+	}
+	return added
 }
 
 // isLong reports whether an output is too long to occur in its prompt by chance.
@@ -275,36 +284,6 @@ const wordBytes = 8
 func endsInWord(s string) bool {
 	r, _ := utf8.DecodeLastRuneInString(s)
 	return unicode.IsLetter(r) || unicode.IsDigit(r)
-}
-
-// byPrompt splits a turn by prompt, in order of first appearance.
-func byPrompt(all []ttc.Candidate, turn []int) [][]int {
-	same := true
-	for _, i := range turn {
-		same = same && SamePrompt(&all[turn[0]].Prompt, &all[i].Prompt)
-	}
-	if same && len(turn) > 0 {
-		return [][]int{turn}
-	}
-	var groups [][]int
-	texts := map[string]int{}
-	for _, i := range turn {
-		p := &all[i].Prompt
-		at, known := texts[p.Text]
-		if p.Form != ttc.TextPrompt {
-			at = slices.IndexFunc(groups, func(g []int) bool { return SamePrompt(&all[g[0]].Prompt, p) })
-			known = at >= 0
-		}
-		if !known {
-			at = len(groups)
-			groups = append(groups, nil)
-			if p.Form == ttc.TextPrompt {
-				texts[p.Text] = at
-			}
-		}
-		groups[at] = append(groups[at], i)
-	}
-	return groups
 }
 
 // SamePrompt reports whether two prompts are the same text or the same messages.

@@ -23,7 +23,6 @@ type answers struct {
 // answered holds the properties shared by the answers to one prompt.
 type answered struct {
 	scored
-	prompt *ttc.Prompt
 	turn   string        // the task of the turn
 	task   string        // turn, made different for a turn's second and later prompts
 	why    ledger.Reason // why the answers are dropped; empty if they aren't
@@ -34,10 +33,17 @@ type answered struct {
 // several prompts. Their rewards aren't compared, because part of the difference would be due to the prompts.
 func (b *Builder) answersOf(g *ttc.Group, out *emit.Output) *answers {
 	a := &answers{b, map[*ttc.Candidate]*answered{}}
-	type key struct{ task, text string }
-	prompts, by := map[string]int{}, map[key][]*answered{}
+	type key struct {
+		task   string
+		prompt int
+	}
+	var numbers pairs.Prompts
+	prompts, by := map[string]int{}, map[key]*answered{}
 	for _, ex := range g.Examples {
-		unusable := emit.Unusable(ex, "", b.cfg.AnswerInPrompt)
+		if len(ex.Graph.Nodes) > 0 {
+			continue // the rollout counts, not its candidates
+		}
+		unusable := emit.Unusable(ex, "", b.cfg.Leaks)
 		for k := range ex.Candidates {
 			c := &ex.Candidates[k]
 			if unusable[k] == "" && hasEarlierTurns(c) {
@@ -47,30 +53,21 @@ func (b *Builder) answersOf(g *ttc.Group, out *emit.Output) *answers {
 				a.of[c] = &answered{why: unusable[k]}
 				continue
 			}
-			of := key{taskOf(ex, c), c.Prompt.Text}
-			if n := len(c.Prompt.Messages); n > 0 {
-				of.text = c.Prompt.Messages[n-1].Text
-			}
-			same := func(t *answered) bool { return pairs.SamePrompt(t.prompt, &c.Prompt) }
-			i := slices.IndexFunc(by[of], same)
-			if i < 0 {
-				i = len(by[of])
-				t := &answered{prompt: &c.Prompt, turn: of.task, task: of.task}
+			of := key{taskOf(ex, c), numbers.Number(&c.Prompt)}
+			if by[of] == nil {
+				by[of] = &answered{turn: of.task, task: of.task}
 				if prompts[of.task]++; prompts[of.task] > 1 {
-					t.task = fmt.Sprintf("%s (prompt %d)", of.task, prompts[of.task])
+					by[of].task = fmt.Sprintf("%s (prompt %d)", of.task, prompts[of.task])
 				}
-				by[of] = append(by[of], t)
 			}
-			a.of[c] = by[of][i]
+			a.of[c] = by[of]
 			a.of[c].add(c.Score)
 		}
 	}
-	for _, all := range by {
-		for _, t := range all {
-			t.why, t.detail = b.judgeAnswers(t)
-			if t.why == "" && t.n == 1 && prompts[t.turn] > 1 {
-				out.Count(countedAlone, 1)
-			}
+	for _, t := range by {
+		t.why, t.detail = b.judgeAnswers(t)
+		if t.why == "" && t.n == 1 && prompts[t.turn] > 1 {
+			out.Count(countedAlone, 1)
 		}
 	}
 	return a

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -75,6 +76,7 @@ func TestAnswers(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			c.cfg.Leaks = "drop"
 			b, err := New(c.cfg)
 			if err != nil {
 				t.Fatal(err)
@@ -88,4 +90,38 @@ func TestAnswers(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestCandidatesOfRollouts checks that the candidates of a rollout aren't counted, because only the rollout is a record.
+func TestCandidatesOfRollouts(t *testing.T) {
+	ex := &ttc.Example{ID: "a", Candidates: []ttc.Candidate{
+		{Prompt: ttc.Prompt{Form: ttc.TextPrompt, Text: "q"}, Output: "1"},
+		{Prompt: ttc.Prompt{Form: ttc.TextPrompt, Text: "r"}, Output: "2"},
+	}}
+	answers := *ex
+	ex.Graph.Nodes = []ttc.Node{{Parent: -1, Message: chat.Message{Role: "assistant", Text: "a"}, Sampled: ttc.Yes}}
+	for want, ex := range map[int64]*ttc.Example{0: ex, 2: &answers} {
+		b, err := New(schema.New[Config]())
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := counts{}
+		if err := b.Build(t.Context(), &ttc.Group{Examples: []*ttc.Example{ex}}, n); err != nil {
+			t.Fatal(err)
+		}
+		if n[countedAlone] != want || (len(Remarks(n)) > 0) != (want > 0) {
+			t.Errorf("%d answers stood alone, want %d", n[countedAlone], want)
+		}
+	}
+}
+
+// counts holds a builder's counters.
+type counts map[string]int64
+
+func (counts) Record(builders.Record) error { return nil }
+func (counts) Drop(ledger.Drop) error       { return nil }
+
+func (c counts) Count(name string, n int64) error {
+	c[name] += n
+	return nil
 }

@@ -86,7 +86,7 @@ func (b *Builder) candidates(g *ttc.Group, e int, out *emit.Output) {
 	var order []string
 	turns := map[string][]choice{}
 	others := int64(0)
-	unusable := emit.Unusable(ex, b.cfg.StepName, b.cfg.AnswerInPrompt)
+	unusable := emit.Unusable(ex, b.cfg.StepName, b.cfg.Leaks)
 	for i := range ex.Candidates {
 		c := &ex.Candidates[i]
 		if b.cfg.StepName != "" && c.Step != b.cfg.StepName {
