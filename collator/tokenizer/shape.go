@@ -110,6 +110,9 @@ func (s *shape) readModel() error {
 			return refuse(CodeBadTokenizer, "model.vocab: %v", err)
 		}
 		for key, value := range list.Members() {
+			if len(tokens) == maxVocab {
+				return refuse(CodeBadTokenizer, "model.vocab has more than %d entries", maxVocab)
+			}
 			token, _ := key.Text()
 			id, ok := value.Int64()
 			if !ok || id < 0 || id > math.MaxInt32 {
@@ -132,9 +135,6 @@ func (s *shape) readModel() error {
 		}
 	default:
 		return refuse(CodeBadTokenizer, `model has no "vocab"`)
-	}
-	if len(tokens) > maxVocab {
-		return refuse(CodeBadTokenizer, "model.vocab has more than %d entries", maxVocab)
 	}
 	s.vocab = packVocabulary(tokens, ids)
 	// BPE cuts this prefix off the right side of every merge without checking that it is there.
