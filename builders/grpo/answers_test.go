@@ -92,7 +92,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestCandidatesOfRollouts checks that the candidates of a rollout aren't counted, because only the rollout is a record.
+// TestCandidatesOfRollouts checks that a rollout's candidates aren't counted, because only the rollout is a record.
 func TestCandidatesOfRollouts(t *testing.T) {
 	ex := &ttc.Example{ID: "a", Candidates: []ttc.Candidate{
 		{Prompt: ttc.Prompt{Form: ttc.TextPrompt, Text: "q"}, Output: "1"},

@@ -21,7 +21,7 @@ type Config struct {
 	From      string   `yaml:"from" default:"auto" validate:"oneof=auto rollouts candidates" doc:"what to imitate; auto: an example's candidates if it has any, otherwise its rollout"`
 	StepName  string   `yaml:"ttc_step_name" doc:"name of the TTC_END steps whose candidates count; default: all"`
 
-	Leaks string `yaml:"answer_in_prompt" default:"drop" validate:"oneof=drop keep" doc:"answers given away by the prompt"`
+	Leaks string `yaml:"answer_in_prompt" default:"drop" validate:"oneof=drop keep" doc:"answers given away by prompts"`
 
 	FailedCalls FailedCalls `yaml:"failed_calls" default:"context" validate:"oneof=context train remove" was:"mask_failed_calls=true:context,skip_failed_calls=true:remove,skip_failed_calls=false:train" doc:"how to treat failed tool calls. context: failed calls and their results are kept unchanged, but the turns that made the calls are not trained; train: those turns are trained, too; remove: failed calls and their results are cut, so later turns are trained in a context that the model didn't have; such records are graded partial and counted; if token ids were recorded, remove works like context"`
 
