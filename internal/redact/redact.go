@@ -137,8 +137,8 @@ func (r *Redactor) message(m *chat.Message) (changed bool) {
 		}
 	}
 	name := func(s *string) {
-		if text(s); !changed && len(r.clean) < maxClean { // names recur
-			r.clean[xxh3.HashString128(*s)] = struct{}{}
+		if out, ok := r.name(*s); ok {
+			*s, changed = out, true
 		}
 	}
 	name(&m.Name)
@@ -173,6 +173,23 @@ func (r *Redactor) message(m *chat.Message) (changed bool) {
 		}
 	}
 	return changed
+}
+
+// name redacts a name. A tool's name isn't a secret just because an argument that is named like one has the same value:
+// the name must stay the one in the list of tools.
+func (r *Redactor) name(s string) (string, bool) {
+	known := r.known
+	r.known = nil
+	out, changed := r.Text(s)
+	found := r.known
+	r.known = known
+	for v := range found {
+		r.remember(v)
+	}
+	if !changed && len(r.clean) < maxClean { // names recur
+		r.clean[xxh3.HashString128(s)] = struct{}{}
+	}
+	return out, changed
 }
 
 // maxDepth is the maximum depth at which values are searched.

@@ -229,6 +229,26 @@ func TestNamesAndIDs(t *testing.T) {
 	}
 }
 
+// TestToolsKeepTheirNames checks that a tool's name stays the one in the list of tools, even if an argument that is
+// named like a secret has this value.
+func TestToolsKeepTheirNames(t *testing.T) {
+	args := `{"secret": "query_db2"}`
+	ex := &ttc.Example{
+		Tools: []chat.Tool{{Name: "query_db2", Raw: []byte(`{"name": "query_db2"}`)}},
+		Graph: ttc.Graph{Nodes: []ttc.Node{
+			{Parent: -1, Message: chat.Message{Role: "assistant", ToolCalls: []chat.ToolCall{
+				{Name: "query_db2", Arguments: args, Parsed: []byte(args)},
+			}}},
+			{Message: chat.Message{Role: "tool", Name: "query_db2", Text: "query_db2"}},
+		}},
+	}
+	redactor(t).Example(ex)
+	call, result := &ex.Graph.Nodes[0].Message.ToolCalls[0], &ex.Graph.Nodes[1].Message
+	if call.Name != ex.Tools[0].Name || result.Name != call.Name || call.Arguments == args || result.Text == call.Name {
+		t.Errorf("%+v, %+v", call, result)
+	}
+}
+
 // TestOverlappingSecrets checks that of two secrets that share characters, the end of the second isn't kept.
 func TestOverlappingSecrets(t *testing.T) {
 	r := redactor(t)
