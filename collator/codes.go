@@ -17,6 +17,7 @@ const (
 	HintUnplaceable          ledger.Reason = "hint_unplaceable"
 	InvariantBroken          ledger.Reason = "invariant_broken"
 	MaskDisagreement         ledger.Reason = "mask_disagreement"
+	NoRolloutRow             ledger.Reason = "no_rollout_row"
 	NoSampledIDs             ledger.Reason = "no_sampled_ids"
 	NoStopToken              ledger.Reason = "no_stop_token"
 	NotTokenizable           ledger.Reason = "not_tokenizable"

@@ -258,6 +258,27 @@ func byExample(t *testing.T, online bool) map[string]tensors.Tensor {
 	return out
 }
 
+// TestOnlineCountsHintsApart checks that a step made in memory counts the hints whose rollout has no row.
+func TestOnlineCountsHintsApart(t *testing.T) {
+	cfg := composerConfig(t)
+	cfg.ByExample, cfg.Cumulative, cfg.Rows, cfg.Order.Added = true, true, Trajectory, true
+	made, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	items := append(exampleItems(t), distillation("alone", nodes(bugHunt), failedSite(1, 2, "Tools: edit.")))
+	var drops []ledger.Drop
+	_, res, err := made.Online(t.Context(), one(items), func(d ledger.Drop) { drops = append(drops, d) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := res.Accounts[len(res.Accounts)-1]
+	if res.Apart != 1 || rows.Unit != "row" || rows.In != 3 || rows.Out != 2 ||
+		len(drops) != 1 || drops[0].Reason != NoRolloutRow || drops[0].Example != "alone" {
+		t.Errorf("%d apart, %+v, %+v", res.Apart, rows, drops)
+	}
+}
+
 // TestByExample checks that row i of such a file is example i: its reward, its own turns with their log-probs, and all
 // its hints, in the order of the examples, whatever their lengths; and that a training loop gets the same.
 func TestByExample(t *testing.T) {

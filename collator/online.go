@@ -38,6 +38,19 @@ func (c *Collator) Online(
 		}
 		res.Counts[ch.batch.Name+"/"+batch.Train.String()] = count
 	}
+	if apart := out.Apart(); len(apart) > 0 {
+		res.Apart = len(apart)
+		n := int64(len(step.rows[builders.KindDistillation]))
+		rows := ledger.Account{Stage: ledger.Collate, Unit: "row", In: n, Out: n - int64(len(apart))}
+		res.Accounts = append(res.Accounts, rows)
+		for _, r := range apart {
+			sum.dropped(ledger.Drop{
+				Stage: ledger.Collate, Unit: "row", Reason: NoRolloutRow,
+				Run: r.Meta.Run, Example: r.Meta.Example, Index: -1,
+				Detail: ledger.Quantity(int64(len(r.Meta.Sites)), "site"),
+			})
+		}
+	}
 	return out, res, nil
 }
 

@@ -32,22 +32,16 @@ type Filtered struct {
 // FilterConfig configures Filter.
 type FilterConfig struct {
 	KeepAnswerInPrompt bool // keep candidates whose prompt contains their answer, and count them as contained
+	// KeepEndings keeps short answers that end their prompt, unless another candidate has a different prompt: if all
+	// share it, the ending may be a choice that the prompt offers.
+	KeepEndings bool
 }
 
 // Filter divides a turn's candidates into groups to compare and unusable ones. The slice turn holds indices into all.
 // The checks run in this order: failed_scorer, non_finite_score, empty_response, repr_prompt, answer_in_prompt,
 // different_prompt, same_text, single_candidate.
 func Filter(all []ttc.Candidate, turn []int, cfg FilterConfig) Filtered {
-	var f Filtered
-	kept := make([]int, 0, len(turn))
-	for _, i := range turn {
-		if r := unfit(&all[i]); r != "" {
-			f.Out = append(f.Out, Out{i, r})
-		} else {
-			kept = append(kept, i)
-		}
-	}
-	kept = f.leaks(all, kept, cfg)
+	kept, f := Usable(all, turn, cfg)
 	for _, group := range byPrompt(all, kept) {
 		if len(group) == 1 && len(kept) > 1 {
 			f.Out = append(f.Out, Out{group[0], DifferentPrompt})
@@ -60,6 +54,20 @@ func Filter(all []ttc.Candidate, turn []int, cfg FilterConfig) Filtered {
 		}
 	}
 	return f
+}
+
+// Usable makes the first five checks of Filter, which don't depend on whether candidates are compared. It returns the
+// candidates that pass, and sets Out and Contained.
+func Usable(all []ttc.Candidate, turn []int, cfg FilterConfig) (kept []int, f Filtered) {
+	kept = make([]int, 0, len(turn))
+	for _, i := range turn {
+		if r := unfit(&all[i]); r != "" {
+			f.Out = append(f.Out, Out{i, r})
+		} else {
+			kept = append(kept, i)
+		}
+	}
+	return f.leaks(all, kept, cfg), f
 }
 
 // unfit returns the reason a candidate is unusable regardless of the others.
@@ -104,12 +112,15 @@ func (f *Filtered) leaks(all []ttc.Candidate, turn []int, cfg FilterConfig) []in
 			copied++
 		}
 	}
+	var added []bool // computed when needed
 	for k, i := range turn {
 		if where[k] != inside && where[k] != atEnd {
 			continue // true of almost all candidates, so isLong is rarely called
 		}
-		long := isLong(all[i].Output) && copied < len(turn)
-		if long || where[k] == atEnd && !answeredOtherwise(all, turn, i) {
+		if where[k] == atEnd && added == nil {
+			added = addedAnswers(all, turn, cfg.KeepEndings)
+		}
+		if where[k] == atEnd && added[k] || isLong(all[i].Output) && copied < len(turn) {
 			where[k] = answered
 		}
 	}
@@ -127,13 +138,22 @@ func (f *Filtered) leaks(all []ttc.Candidate, turn []int, cfg FilterConfig) []in
 	return kept
 }
 
-// answeredOtherwise reports whether another candidate of the turn has the same prompt as candidate i and a different
-// output.
-func answeredOtherwise(all []ttc.Candidate, turn []int, i int) bool {
-	return slices.ContainsFunc(turn, func(k int) bool {
-		return strings.TrimSpace(all[k].Output) != strings.TrimSpace(all[i].Output) &&
-			SamePrompt(&all[k].Prompt, &all[i].Prompt)
-	})
+// addedAnswers reports, for each candidate, whether its answer would have been added to a prompt that ends with it. It
+// wouldn't if another candidate has the same prompt and a different output, or with keepEndings if all have the same
+// prompt.
+func addedAnswers(all []ttc.Candidate, turn []int, keepEndings bool) []bool {
+	numbers, n := numbered(all, turn)
+	outputs, differ := make([]string, n), make([]bool, n)
+	for k, i := range turn {
+		output, first := strings.TrimSpace(all[i].Output), &outputs[numbers[k]]
+		differ[numbers[k]] = differ[numbers[k]] || *first != "" && *first != output // no output is empty
+		*first = output
+	}
+	added := make([]bool, len(turn))
+	for k := range turn {
+		added[k] = !differ[numbers[k]] && !(keepEndings && n == 1)
+	}
+	return added
 }
 
 // isLong reports whether an output is too long to occur in its prompt by chance.
@@ -264,36 +284,6 @@ const wordBytes = 8
 func endsInWord(s string) bool {
 	r, _ := utf8.DecodeLastRuneInString(s)
 	return unicode.IsLetter(r) || unicode.IsDigit(r)
-}
-
-// byPrompt splits a turn by prompt, in order of first appearance.
-func byPrompt(all []ttc.Candidate, turn []int) [][]int {
-	same := true
-	for _, i := range turn {
-		same = same && SamePrompt(&all[turn[0]].Prompt, &all[i].Prompt)
-	}
-	if same && len(turn) > 0 {
-		return [][]int{turn}
-	}
-	var groups [][]int
-	texts := map[string]int{}
-	for _, i := range turn {
-		p := &all[i].Prompt
-		at, known := texts[p.Text]
-		if p.Form != ttc.TextPrompt {
-			at = slices.IndexFunc(groups, func(g []int) bool { return SamePrompt(&all[g[0]].Prompt, p) })
-			known = at >= 0
-		}
-		if !known {
-			at = len(groups)
-			groups = append(groups, nil)
-			if p.Form == ttc.TextPrompt {
-				texts[p.Text] = at
-			}
-		}
-		groups[at] = append(groups[at], i)
-	}
-	return groups
 }
 
 // SamePrompt reports whether two prompts are the same text or the same messages.

@@ -7,55 +7,99 @@ import (
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/builders/internal/emit"
+	"github.com/nat-go/nat-go/pairs"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// answers contains, for each prompt, statistics of the candidates' scores and any reason to drop the candidates. Scored
-// candidates for the same prompt are treated as single-turn rollouts.
+// answers contains, for each candidate, its prompt's answers. Scored candidates for the same prompt are treated as
+// single-turn rollouts of one task.
 type answers struct {
 	*Builder
-	tasks map[string]*answered
+	of map[*ttc.Candidate]*answered
 }
 
 // answered holds the properties shared by the answers to one prompt.
 type answered struct {
 	scored
+	turn   string        // the task of the turn
+	task   string        // turn, made different for a turn's second and later prompts
 	why    ledger.Reason // why the answers are dropped; empty if they aren't
 	detail string
 }
 
-// answersOf computes the statistics of a group's answers, and finds the prompts whose answers are dropped.
-func (b *Builder) answersOf(g *ttc.Group) *answers {
-	a := &answers{b, map[string]*answered{}}
+// answersOf computes the statistics of a group's answers, and finds those that are dropped. A turn may have answers to
+// several prompts. Their rewards aren't compared, because part of the difference would be due to the prompts.
+func (b *Builder) answersOf(g *ttc.Group, out *emit.Output) *answers {
+	a := &answers{b, map[*ttc.Candidate]*answered{}}
+	type key struct {
+		task   string
+		prompt int
+	}
+	var numbers pairs.Prompts
+	prompts, by := map[string]int{}, map[key]*answered{}
 	for _, ex := range g.Examples {
-		for i := range ex.Candidates {
-			c := &ex.Candidates[i]
-			if unusable(c) != "" {
+		if len(ex.Graph.Nodes) > 0 {
+			continue // the rollout counts, not its candidates
+		}
+		unusable := emit.Unusable(ex, "", b.cfg.Leaks)
+		for k := range ex.Candidates {
+			c := &ex.Candidates[k]
+			if unusable[k] == "" && hasEarlierTurns(c) {
+				unusable[k] = earlierTurns
+			}
+			if unusable[k] != "" {
+				a.of[c] = &answered{why: unusable[k]}
 				continue
 			}
-			t := a.tasks[taskOf(ex, c)]
-			if t == nil {
-				t = &answered{}
-				a.tasks[taskOf(ex, c)] = t
+			of := key{taskOf(ex, c), numbers.Number(&c.Prompt)}
+			if by[of] == nil {
+				by[of] = &answered{turn: of.task, task: of.task}
+				if prompts[of.task]++; prompts[of.task] > 1 {
+					by[of].task = fmt.Sprintf("%s (prompt %d)", of.task, prompts[of.task])
+				}
 			}
-			t.add(c.Score)
+			a.of[c] = by[of]
+			a.of[c].add(c.Score)
 		}
 	}
-	for _, t := range a.tasks {
-		switch {
-		case int(t.n) < b.cfg.MinRollouts && b.cfg.MinRollouts > 1:
-			t.why = fewRollouts
-			t.detail = fmt.Sprintf("%d scored answers; min_rollouts is %d", int(t.n), b.cfg.MinRollouts)
-		case b.cfg.NeedSpread && t.scale.Low == t.scale.High:
-			t.why, t.detail = equalRewards, fmt.Sprintf("%d scored answers", int(t.n))
+	for _, t := range by {
+		t.why, t.detail = b.judgeAnswers(t)
+		if t.why == "" && t.n == 1 && prompts[t.turn] > 1 {
+			out.Count(countedAlone, 1)
 		}
 	}
 	return a
 }
 
-// taskOf returns the task shared by the answers to one prompt.
+// judgeAnswers returns the reason to drop the answers to a prompt, if there is one.
+func (b *Builder) judgeAnswers(t *answered) (why ledger.Reason, detail string) {
+	switch {
+	case int(t.n) < b.cfg.MinRollouts && b.cfg.MinRollouts > 1:
+		return fewRollouts, fmt.Sprintf("%d scored answers to the prompt; min_rollouts is %d", int(t.n),
+			b.cfg.MinRollouts)
+	case b.cfg.NeedSpread && t.scale.Low == t.scale.High:
+		return equalRewards, fmt.Sprintf("%d scored answers to the prompt", int(t.n))
+	}
+	return "", ""
+}
+
+// countedAlone is the name of the counter for answers whose turn has no other answer to the same prompt, only answers
+// to different ones.
+const countedAlone = "answers/alone"
+
+// Remarks returns remarks for the user about a run, given the builder's counters.
+func Remarks(counters map[string]int64) []string {
+	n := counters[countedAlone]
+	if n == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("only answers to the same prompt are compared: %s stood alone in a turn with several "+
+		"prompts, and will have an advantage of 0; min_rollouts: 2 drops them", ledger.Quantity(n, "answer"))}
+}
+
+// taskOf returns the task shared by the answers of a turn.
 func taskOf(ex *ttc.Example, c *ttc.Candidate) string {
 	task := cmp.Or(ex.Task, ex.ID)
 	if c.Turn != "" {
@@ -64,17 +108,8 @@ func taskOf(ex *ttc.Example, c *ttc.Candidate) string {
 	return task
 }
 
-// unusable returns the reason to drop an answer, if there is one.
-func unusable(c *ttc.Candidate) ledger.Reason {
-	switch why := emit.Unusable(c); {
-	case why != "":
-		return why
-	case !emit.Finite(c.Score):
-		return ledger.NonFiniteScore
-	case slices.ContainsFunc(c.Prompt.Messages, func(m chat.Message) bool { return m.Role == "assistant" }):
-		return earlierTurns
-	}
-	return ""
+func hasEarlierTurns(c *ttc.Candidate) bool {
+	return slices.ContainsFunc(c.Prompt.Messages, func(m chat.Message) bool { return m.Role == "assistant" })
 }
 
 // emit emits a record or a drop for each of an example's answers.
@@ -82,24 +117,20 @@ func (a *answers) emit(g *ttc.Group, e int, out *emit.Output) {
 	ex := g.Examples[e]
 	for i := range ex.Candidates {
 		c := &ex.Candidates[i]
-		why, detail := unusable(c), ""
-		if t := a.tasks[taskOf(ex, c)]; why == "" && t.why != "" {
-			why, detail = t.why, t.detail
-		}
-		if why == "" {
+		t := a.of[c]
+		if t.why == "" {
 			a.record(g, e, c, out)
 			continue
 		}
-		d := builders.NewDrop(ex, "candidate", why)
-		d.Turn, d.Index, d.Offset, d.Detail = c.Turn, int(c.Index), c.Offset, detail
+		d := builders.NewDrop(ex, "candidate", t.why)
+		d.Turn, d.Index, d.Offset, d.Detail = c.Turn, int(c.Index), c.Offset, t.detail
 		out.Drop(d)
 	}
 }
 
 // record emits an answer as a rollout, with its label.
 func (a *answers) record(g *ttc.Group, e int, c *ttc.Candidate, out *emit.Output) {
-	ex := g.Examples[e]
-	task := a.tasks[taskOf(ex, c)]
+	task := a.of[c]
 	all := task.scale
 	if g.Scales != nil {
 		if of, ok := g.Scales.Steps[c.Step]; ok {
@@ -112,6 +143,6 @@ func (a *answers) record(g *ttc.Group, e int, c *ttc.Candidate, out *emit.Output
 	out.Record(&builders.Rollout{
 		Head:     builders.Head{Example: e, Turn: c.Turn, Metadata: metadata(good, known)},
 		Messages: emit.Answered(c),
-		Reward:   &reward, Task: taskOf(ex, c),
+		Reward:   &reward, Task: task.task,
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -33,6 +34,7 @@ func (k *kept) Drop(d ledger.Drop) error {
 func (k *kept) Count(string, int64) error { return nil }
 
 // TestAnswers: scored answers are rollouts of one turn, in groups of one prompt, whichever examples they are in.
+// Answers to several prompts of a turn aren't compared.
 func TestAnswers(t *testing.T) {
 	prompt := ttc.Prompt{Form: ttc.TextPrompt, Text: "q"}
 	talk := ttc.Prompt{Form: ttc.MessagesPrompt, Messages: []chat.Message{
@@ -48,6 +50,8 @@ func TestAnswers(t *testing.T) {
 			{Prompt: prompt, Output: "3", Score: math.NaN()},
 			{Prompt: long, Output: "4", Score: 1},
 			{Prompt: prompt, Output: "5", ScoreError: "no"},
+			{Prompt: ttc.Prompt{Form: ttc.TextPrompt, Text: "q\nassistant: 6"}, Output: "6", Score: 1},
+			{Prompt: prompt, Output: "7", Score: 0},
 		}},
 		{ID: "b", Task: "t", Candidates: []ttc.Candidate{{Turn: "2", Prompt: prompt, Output: "6", Score: 1}}},
 	}}
@@ -56,19 +60,23 @@ func TestAnswers(t *testing.T) {
 		want kept
 	}{
 		"all": {Config{MinRollouts: 1}, kept{
-			`t 1: user=q assistant=1 {"label": true}`, `t 0: system=s user=q assistant=2 {"label": false}`, "a  empty_response", "a  non_finite_score",
-			"a  earlier_turns", "a  failed_scorer", `t/2 1: user=q assistant=6 {"label": true}`,
+			`t 1: user=q assistant=1 {"label": true}`, `t (prompt 2) 0: system=s user=q assistant=2 {"label": false}`,
+			"a  empty_response", "a  non_finite_score", "a  earlier_turns", "a  failed_scorer", "a  answer_in_prompt",
+			`t 0: user=q assistant=7 {"label": false}`, `t/2 1: user=q assistant=6 {"label": true}`,
 		}},
 		"of a few": {Config{MinRollouts: 2}, kept{
-			`t 1: user=q assistant=1 {"label": true}`, `t 0: system=s user=q assistant=2 {"label": false}`, "a  empty_response", "a  non_finite_score",
-			"a  earlier_turns", "a  failed_scorer", "b 2 few_rollouts",
+			`t 1: user=q assistant=1 {"label": true}`, "a  few_rollouts", "a  empty_response", "a  non_finite_score",
+			"a  earlier_turns", "a  failed_scorer", "a  answer_in_prompt", `t 0: user=q assistant=7 {"label": false}`,
+			"b 2 few_rollouts",
 		}},
 		"that differ": {Config{MinRollouts: 1, NeedSpread: true}, kept{
-			`t 1: user=q assistant=1 {"label": true}`, `t 0: system=s user=q assistant=2 {"label": false}`, "a  empty_response", "a  non_finite_score",
-			"a  earlier_turns", "a  failed_scorer", "b 2 equal_rewards",
+			`t 1: user=q assistant=1 {"label": true}`, "a  equal_rewards", "a  empty_response", "a  non_finite_score",
+			"a  earlier_turns", "a  failed_scorer", "a  answer_in_prompt", `t 0: user=q assistant=7 {"label": false}`,
+			"b 2 equal_rewards",
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			c.cfg.Leaks = "drop"
 			b, err := New(c.cfg)
 			if err != nil {
 				t.Fatal(err)
@@ -82,4 +90,38 @@ func TestAnswers(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestCandidatesOfRollouts checks that a rollout's candidates aren't counted, because only the rollout is a record.
+func TestCandidatesOfRollouts(t *testing.T) {
+	ex := &ttc.Example{ID: "a", Candidates: []ttc.Candidate{
+		{Prompt: ttc.Prompt{Form: ttc.TextPrompt, Text: "q"}, Output: "1"},
+		{Prompt: ttc.Prompt{Form: ttc.TextPrompt, Text: "r"}, Output: "2"},
+	}}
+	answers := *ex
+	ex.Graph.Nodes = []ttc.Node{{Parent: -1, Message: chat.Message{Role: "assistant", Text: "a"}, Sampled: ttc.Yes}}
+	for want, ex := range map[int64]*ttc.Example{0: ex, 2: &answers} {
+		b, err := New(schema.New[Config]())
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := counts{}
+		if err := b.Build(t.Context(), &ttc.Group{Examples: []*ttc.Example{ex}}, n); err != nil {
+			t.Fatal(err)
+		}
+		if n[countedAlone] != want || (len(Remarks(n)) > 0) != (want > 0) {
+			t.Errorf("%d answers stood alone, want %d", n[countedAlone], want)
+		}
+	}
+}
+
+// counts holds a builder's counters.
+type counts map[string]int64
+
+func (counts) Record(builders.Record) error { return nil }
+func (counts) Drop(ledger.Drop) error       { return nil }
+
+func (c counts) Count(name string, n int64) error {
+	c[name] += n
+	return nil
 }

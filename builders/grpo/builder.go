@@ -36,7 +36,7 @@ func New(cfg Config) (*Builder, error) {
 func (b *Builder) Build(ctx context.Context, g *ttc.Group, to builders.Output) error {
 	out := &emit.Output{To: to}
 	task, detail := b.judge(g)
-	answers := b.answersOf(g)
+	answers := b.answersOf(g, out)
 	good := b.labels(g)
 	for e, ex := range g.Examples {
 		if out.Over(ctx) {

@@ -99,6 +99,7 @@ func TestRollouts(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			c.cfg.Leaks = "drop"
 			b, err := New(c.cfg)
 			if err != nil {
 				t.Fatal(err)

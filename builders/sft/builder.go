@@ -86,6 +86,7 @@ func (b *Builder) candidates(g *ttc.Group, e int, out *emit.Output) {
 	var order []string
 	turns := map[string][]choice{}
 	others := int64(0)
+	unusable := emit.Unusable(ex, b.cfg.StepName, b.cfg.Leaks)
 	for i := range ex.Candidates {
 		c := &ex.Candidates[i]
 		if b.cfg.StepName != "" && c.Step != b.cfg.StepName {
@@ -96,7 +97,7 @@ func (b *Builder) candidates(g *ttc.Group, e int, out *emit.Output) {
 			order = append(order, c.Turn)
 		}
 		turns[c.Turn] = append(turns[c.Turn],
-			choice{example: e, candidate: i, score: c.Score, scored: true, why: emit.Unusable(c)})
+			choice{example: e, candidate: i, score: c.Score, scored: true, why: unusable[i]})
 	}
 	if others > 0 {
 		d := builders.NewDrop(ex, "candidate", pairs.OtherName)

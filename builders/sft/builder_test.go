@@ -135,9 +135,10 @@ func TestCandidatesOfATurn(t *testing.T) {
 		{Step: "s", Turn: "1", Prompt: prompt, Output: "good", Score: 2},
 		{Step: "s", Turn: "1", Prompt: prompt, Output: "", Score: 3},
 		{Step: "other", Turn: "1", Prompt: prompt, Output: "no", Score: 9},
+		{Step: "s", Turn: "4", Prompt: ttc.Prompt{Text: "q\nassistant: said"}, Output: "said", Score: 2},
 	}}
 	s := build(t, config(func(c *Config) { c.StepName = "s" }), &ttc.Group{Examples: []*ttc.Example{ex}})
-	want := "drop candidate x other_step_name|drop candidate x not_best|record e0 1 good|drop candidate x equal_to_taken|drop candidate x empty_response|record e0 2 only|drop candidate x failed_task"
+	want := "drop candidate x other_step_name|drop candidate x not_best|record e0 1 good|drop candidate x equal_to_taken|drop candidate x empty_response|record e0 2 only|drop candidate x failed_task|drop candidate x answer_in_prompt"
 	if got := strings.Join(s.lines, "|"); got != want {
 		t.Errorf("\n got %s\nwant %s", got, want)
 	}

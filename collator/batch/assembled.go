@@ -92,11 +92,8 @@ func (a *Assembled) Write(w io.Writer, prefix bool) error {
 			continue
 		}
 		if a.rows != nil && l.Channel == RL.Name {
-			h := hints{}
-			for _, r := range a.rows[SDPO.Name] {
-				h.add(r)
-			}
-			j.examples = exampleTensors(h.combine(a.rows[RL.Name]), a.form, l.PadID)
+			rows, _ := a.combine()
+			j.examples = exampleTensors(rows, a.form, l.PadID)
 			continue
 		}
 		if l.Layout == Composer.String() {
@@ -119,6 +116,23 @@ func (a *Assembled) Write(w io.Writer, prefix bool) error {
 		room.Grow(size + headerBytes)
 	}
 	return tensors.Write(w, all, nil)
+}
+
+// Apart lists the sdpo rows that Write omits because they don't match any rollout's row.
+func (a *Assembled) Apart() []*Row {
+	_, rest := a.combine()
+	return slices.DeleteFunc(slices.Clone(a.rows[SDPO.Name]), func(r *Row) bool {
+		return !slices.Contains(rest[exampleKey(&r.Meta)], r)
+	})
+}
+
+// combine gives each rollout its teacher, and returns the sdpo rows that are left over.
+func (a *Assembled) combine() (rollouts []*Row, rest hints) {
+	rest = hints{}
+	for _, r := range a.rows[SDPO.Name] {
+		rest.add(r)
+	}
+	return rest.combine(a.rows[RL.Name]), rest
 }
 
 // headerBytes is the approximate size of a tensor's entry in a file's header.

@@ -32,9 +32,14 @@ func (e *Encoder) fullMessages(dst []byte, nodes []ttc.Node) []byte {
 	return append(dst, ']')
 }
 
-// content is like shown, but returns the message unchanged if Options.NAT is set.
+// content is like shown, for rows that hold only a message's text. It returns the message unchanged if Options.NAT is
+// set.
 func (e *Encoder) content(m *chat.Message) *chat.Message {
-	if shown := e.shown(m); !e.opts.NAT {
+	shown := e.shown(m)
+	e.omitText(m.ReasoningKey, m.Reasoning)
+	e.omitText("name", m.Name)
+	e.omitText("tool_call_id", m.ToolCallID)
+	if !e.opts.NAT {
 		return shown
 	}
 	return m
@@ -66,13 +71,22 @@ const maxOmitted = 100
 func (e *Encoder) omit(of string, members []chat.Member) {
 	for _, x := range members {
 		empty := x.Value.Kind() == json.Null || len(bytes.Trim(x.Value, "\"[]{} \t\r\n")) == 0
-		name := of + x.Key
-		if len(e.omitted) >= maxOmitted {
-			name = "other"
+		if !empty {
+			e.omitText(of+x.Key, "value")
 		}
-		if !empty && !slices.Contains(e.omitted, name) {
-			e.omitted = append(e.omitted, name)
-		}
+	}
+}
+
+// omitText records the name of a member whose value isn't empty.
+func (e *Encoder) omitText(name, value string) {
+	if value == "" {
+		return
+	}
+	if len(e.omitted) >= maxOmitted {
+		name = "other"
+	}
+	if !slices.Contains(e.omitted, name) {
+		e.omitted = append(e.omitted, name)
 	}
 }
 
@@ -97,6 +111,17 @@ func moreThanText(m *chat.Message) bool {
 // count, because the row contains it in the call.
 func named(m *chat.Message) bool {
 	return m.Name != "" && m.Role != "tool" || m.ReasoningKey != "" && m.Role != "assistant"
+}
+
+// unnamed is like shown, for rows that lack what named looks for.
+func (e *Encoder) unnamed(m *chat.Message) *chat.Message {
+	if m.Role != "tool" {
+		e.omitText("name", m.Name)
+	}
+	if m.Role != "assistant" {
+		e.omitText(m.ReasoningKey, m.Reasoning)
+	}
+	return e.shown(m)
 }
 
 // asText joins content that is a list of text parts into a single string, so that all values in a content column have

@@ -59,7 +59,7 @@ func (e *Encoder) msSwiftRow(dst []byte, r *builders.Resolved) []byte {
 	start := len(dst)
 	dst = append(dst, `{"messages": [`...)
 	for i := range nodes {
-		dst = e.msSwiftMessage(dst, e.shown(&nodes[i].Message), trained[i])
+		dst = e.msSwiftMessage(dst, e.unnamed(&nodes[i].Message), trained[i])
 		if trained[i] {
 			e.carry(1)
 		}

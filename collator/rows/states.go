@@ -126,7 +126,7 @@ func (e *Encoder) nemoGymRow(dst []byte, r *builders.Resolved) []byte {
 	e.hasRole(r.Messages.Nodes, "system", "developer", "user", "assistant", "tool")
 	dst = append(dst, `{"responses_create_params": {"input": [`...)
 	for i := range r.Messages.Nodes {
-		dst = e.items(dst, i, e.shown(&r.Messages.Nodes[i].Message))
+		dst = e.items(dst, i, e.unnamed(&r.Messages.Nodes[i].Message))
 	}
 	dst = append(dst, ']')
 	if len(r.Origin.Tools) > 0 {

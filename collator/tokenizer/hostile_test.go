@@ -266,7 +266,10 @@ func TestHostileFiles(t *testing.T) {
 			}
 		})
 	}
-	for _, data := range []string{"", "null", "[]", "{}", `{"model":{}}`, `{"model":{"vocab":3}}`, "\xff", `{"model":{"vocab":{"a":-1}}}`} {
+	for _, data := range []string{
+		"", "null", "[]", "{}", `{"model":{}}`, `{"model":{"vocab":3}}`, "\xff", `{"model":{"vocab":{"a":-1}}}`,
+		`{"model":{"vocab":{"a":1.5}}}`, `{"model":{"vocab":{"a":2147483648}}}`, `{"model":{"vocab":{"a":null}}}`,
+	} {
 		t.Run(data, func(t *testing.T) {
 			if _, err := New([]byte(data)); err == nil {
 				t.Errorf("%q was accepted", data)

@@ -8,9 +8,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	wire "github.com/nat-go/nat-go/ttc/json"
 )
 
 // Limits on the demands that a tokenizer.json may make on the library.
@@ -98,36 +101,42 @@ func readShape(data []byte) (*shape, error) {
 
 func (s *shape) readModel() error {
 	raw := bytes.TrimSpace(s.model["vocab"])
+	var tokens []string
+	var ids []int32
 	switch {
 	case bytes.HasPrefix(raw, []byte("{")):
-		if err := json.Unmarshal(raw, &s.vocab); err != nil {
-			return refuse(CodeBadTokenizer, "model.vocab: ids must be integers from 0 to 2147483647: %v", err)
+		list, err := wire.Parse(raw, wire.Limits{}) // loading a tokenizer takes long enough without encoding/json
+		if err != nil {
+			return refuse(CodeBadTokenizer, "model.vocab: %v", err)
 		}
-		for token, id := range s.vocab {
-			if id < 0 {
-				return refuse(CodeBadTokenizer, "model.vocab: %q has id %d; the first id is 0", token, id)
+		for key, value := range list.Members() {
+			if len(tokens) == maxVocab {
+				return refuse(CodeBadTokenizer, "model.vocab has more than %d entries", maxVocab)
 			}
+			token, _ := key.Text()
+			id, ok := value.Int64()
+			if !ok || id < 0 || id > math.MaxInt32 {
+				return refuse(CodeBadTokenizer, "model.vocab: ids must be integers from 0 to %d: %q has %s",
+					math.MaxInt32, token, value)
+			}
+			tokens, ids = append(tokens, token), append(ids, int32(id))
 		}
 	case bytes.HasPrefix(raw, []byte("[")): // Unigram: [[token, score], ...]
 		var list [][]json.RawMessage
 		if err := json.Unmarshal(raw, &list); err != nil || len(list) > maxVocab {
 			return refuse(CodeBadTokenizer, "model.vocab is not a list of at most %d [token, score] pairs", maxVocab)
 		}
-		s.vocab = make(map[string]int32, len(list))
 		for i, pair := range list {
 			var token string
 			if len(pair) != 2 || json.Unmarshal(pair[0], &token) != nil {
 				return refuse(CodeBadTokenizer, "model.vocab[%d] is not a [token, score] pair", i)
 			}
-			s.vocab[token] = int32(i)
+			tokens, ids = append(tokens, token), append(ids, int32(i))
 		}
 	default:
 		return refuse(CodeBadTokenizer, `model has no "vocab"`)
 	}
-	if len(s.vocab) > maxVocab {
-		return refuse(CodeBadTokenizer, "model.vocab has more than %d entries", maxVocab)
-	}
-	s.vocab = packVocabulary(s.vocab)
+	s.vocab = packVocabulary(tokens, ids)
 	// BPE cuts this prefix off the right side of every merge without checking that it is there.
 	var prefix string
 	if json.Unmarshal(s.model["continuing_subword_prefix"], &prefix) == nil && prefix != "" &&
@@ -139,12 +148,11 @@ func (s *shape) readModel() error {
 
 // packVocabulary keeps a vocabulary's tokens in a single string. As separate strings they would account for most of the
 // work in every garbage collection.
-func packVocabulary(vocab map[string]int32) map[string]int32 {
-	tokens := slices.Collect(maps.Keys(vocab))
+func packVocabulary(tokens []string, ids []int32) map[string]int32 {
 	all := strings.Join(tokens, "")
-	out := make(map[string]int32, len(vocab))
-	for _, token := range tokens {
-		out[all[:len(token)]] = vocab[token]
+	out := make(map[string]int32, len(tokens))
+	for i, token := range tokens {
+		out[all[:len(token)]] = ids[i]
 		all = all[len(token):]
 	}
 	return out
@@ -373,7 +381,18 @@ func (s *shape) write(v variant) ([]byte, error) {
 		parts["normalizer"] = nulNormalizer(parts["normalizer"])
 		parts["decoder"] = nulDecoder(parts["decoder"])
 	}
-	return json.Marshal(parts)
+	out := []byte("{") // by hand, because json.Marshal would parse the parts again
+	for _, name := range slices.Sorted(maps.Keys(parts)) {
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		raw := parts[name]
+		if raw == nil {
+			raw = json.RawMessage("null")
+		}
+		out = append(append(wire.AppendString(out, name), ':'), raw...)
+	}
+	return append(out, '}'), nil
 }
 
 // continued returns the parts of the file that differ for text that is not at the start of its row.

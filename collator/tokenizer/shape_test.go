@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -103,5 +104,20 @@ func TestAddedIDs(t *testing.T) {
 	}
 	if strings.Join(got, " ") != "x'' b y''' x''" || s.maxID() != 70 || s.size() != 4 {
 		t.Errorf("got %v, largest %d, size %d", s.added, s.maxID(), s.size())
+	}
+}
+
+// TestVariantsAreJSON checks that the files written for the library are JSON, even if a part is missing.
+func TestVariantsAreJSON(t *testing.T) {
+	s, err := readShape([]byte(`{"a \"": {}, "truncation": null, "model": {"type": "BPE", "dropout": 0.1,
+		"vocab": {"\u00e9": 7, "b": 0, "b": 3}}}`))
+	if err != nil || len(s.vocab) != 2 || s.vocab["é"] != 7 || s.vocab["b"] != 3 {
+		t.Fatal(s, err)
+	}
+	for _, v := range []variant{{}, {batching: true}, {nul: true, continued: true}} {
+		var parts map[string]any
+		if data, err := s.write(v); err != nil || json.Unmarshal(data, &parts) != nil || parts["a \""] == nil {
+			t.Errorf("%+v: %s, %v", v, data, err)
+		}
 	}
 }

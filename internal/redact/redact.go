@@ -102,6 +102,7 @@ func (r *Redactor) tool(t *chat.Tool) {
 	if _, ok := r.clean[hash]; ok {
 		return
 	}
+	t.Name, _ = r.Text(t.Name)
 	out, changed := r.json(t.Raw)
 	if t.Raw = out; !changed && len(r.clean) < maxClean {
 		r.clean[hash] = struct{}{}
@@ -135,6 +136,13 @@ func (r *Redactor) message(m *chat.Message) (changed bool) {
 			*raw, changed = out, true
 		}
 	}
+	name := func(s *string) {
+		if out, ok := r.name(*s); ok {
+			*s, changed = out, true
+		}
+	}
+	name(&m.Name)
+	text(&m.ToolCallID)
 	text(&m.Text)
 	text(&m.Reasoning)
 	m.Parts, m.ToolCalls, m.Extra = slices.Clone(m.Parts), slices.Clone(m.ToolCalls), slices.Clone(m.Extra)
@@ -147,6 +155,12 @@ func (r *Redactor) message(m *chat.Message) (changed bool) {
 	}
 	for i := range m.ToolCalls {
 		c := &m.ToolCalls[i]
+		name(&c.Name)
+		text(&c.ID)
+		c.Extra = slices.Clone(c.Extra)
+		for k := range c.Extra {
+			value(&c.Extra[k].Value)
+		}
 		if c.Parsed == nil {
 			text(&c.Arguments)
 			continue
@@ -159,6 +173,23 @@ func (r *Redactor) message(m *chat.Message) (changed bool) {
 		}
 	}
 	return changed
+}
+
+// name redacts a name. A tool's name isn't a secret just because an argument that is named like one has the same value:
+// the name must stay the one in the list of tools.
+func (r *Redactor) name(s string) (string, bool) {
+	known := r.known
+	r.known = nil
+	out, changed := r.Text(s)
+	found := r.known
+	r.known = known
+	for v := range found {
+		r.remember(v)
+	}
+	if !changed && len(r.clean) < maxClean { // names recur
+		r.clean[xxh3.HashString128(s)] = struct{}{}
+	}
+	return out, changed
 }
 
 // maxDepth is the maximum depth at which values are searched.

@@ -200,6 +200,55 @@ func TestOneSecretOneTag(t *testing.T) {
 	}
 }
 
+// TestNamesAndIDs checks that secrets in names and ids are replaced, and that a result still answers its call.
+func TestNamesAndIDs(t *testing.T) {
+	const token = "ghp_16C7e42F292c6912E7710c838347Ae178B4a"
+	raw := []byte(`"` + token + `"`)
+	ex := &ttc.Example{
+		Tools: []chat.Tool{{Name: token, Raw: raw}},
+		Graph: ttc.Graph{Nodes: []ttc.Node{
+			{Parent: -1, TokenIDs: []int32{1}, Message: chat.Message{Role: "assistant", ToolCalls: []chat.ToolCall{
+				{
+					ID: "call_1 " + token, Name: token, Arguments: "{}", Parsed: []byte("{}"),
+					Extra: []chat.Member{{Key: "k", Value: raw}},
+				},
+			}}},
+			{Message: chat.Message{Role: "tool", Name: token, ToolCallID: "call_1 " + token}},
+		}},
+	}
+	redactor(t).Example(ex)
+	if text := fmt.Sprintf("%s %+v", ex.Tools[0].Raw, ex); strings.Contains(text, token) {
+		t.Errorf("the token is still in %s", text)
+	}
+	call, result := &ex.Graph.Nodes[0], &ex.Graph.Nodes[1].Message
+	tag := "<REDACTED:github_token:1>"
+	if c := call.Message.ToolCalls[0]; c.ID != result.ToolCallID || c.ID != "call_1 "+tag || c.Name != tag ||
+		result.Name != tag || ex.Tools[0].Name != tag || string(c.Extra[0].Value) != `"`+tag+`"` ||
+		call.TokenIDs != nil {
+		t.Errorf("%+v, %+v", call, result)
+	}
+}
+
+// TestToolsKeepTheirNames checks that a tool's name stays the one in the list of tools, even if an argument that is
+// named like a secret has this value.
+func TestToolsKeepTheirNames(t *testing.T) {
+	args := `{"secret": "query_db2"}`
+	ex := &ttc.Example{
+		Tools: []chat.Tool{{Name: "query_db2", Raw: []byte(`{"name": "query_db2"}`)}},
+		Graph: ttc.Graph{Nodes: []ttc.Node{
+			{Parent: -1, Message: chat.Message{Role: "assistant", ToolCalls: []chat.ToolCall{
+				{Name: "query_db2", Arguments: args, Parsed: []byte(args)},
+			}}},
+			{Message: chat.Message{Role: "tool", Name: "query_db2", Text: "query_db2"}},
+		}},
+	}
+	redactor(t).Example(ex)
+	call, result := &ex.Graph.Nodes[0].Message.ToolCalls[0], &ex.Graph.Nodes[1].Message
+	if call.Name != ex.Tools[0].Name || result.Name != call.Name || call.Arguments == args || result.Text == call.Name {
+		t.Errorf("%+v, %+v", call, result)
+	}
+}
+
 // TestOverlappingSecrets checks that of two secrets that share characters, the end of the second isn't kept.
 func TestOverlappingSecrets(t *testing.T) {
 	r := redactor(t)

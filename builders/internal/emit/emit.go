@@ -73,17 +73,24 @@ func Answered(c *ttc.Candidate) builders.Content {
 	return Inline(append(messages, chat.Message{Role: "assistant", Form: chat.Text, Text: c.Output})...)
 }
 
-// Unusable returns the reason a candidate's answer can't be trained on, if there is one.
-func Unusable(c *ttc.Candidate) ledger.Reason {
-	switch {
-	case c.ScoreError != "":
-		return pairs.FailedScorer
-	case c.Output == "":
-		return ledger.EmptyResponse
-	case c.Prompt.Form == ttc.OtherPrompt:
-		return pairs.ReprPrompt
+// Unusable returns, for each candidate of an example, the reason its answer can't be trained on, or "". Candidates of
+// the same turn are looked at together; those from steps other than step, if it isn't "", are ignored.
+func Unusable(ex *ttc.Example, step string, answerInPrompt string) []ledger.Reason {
+	turns := map[string][]int{}
+	for i := range ex.Candidates {
+		if c := &ex.Candidates[i]; step == "" || c.Step == step {
+			turns[c.Turn] = append(turns[c.Turn], i)
+		}
 	}
-	return ""
+	why := make([]ledger.Reason, len(ex.Candidates))
+	cfg := pairs.FilterConfig{KeepAnswerInPrompt: answerInPrompt == "keep", KeepEndings: true}
+	for _, turn := range turns {
+		_, f := pairs.Usable(ex.Candidates, turn, cfg)
+		for _, o := range f.Out {
+			why[o.Candidate] = o.Reason
+		}
+	}
+	return why
 }
 
 // IsTurn reports whether the model sampled a message.

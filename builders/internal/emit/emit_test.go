@@ -3,7 +3,9 @@ package emit
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/nat-go/nat-go/builders"
@@ -54,16 +56,35 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
+// TestUnusable checks that the checks before pairing hold for single answers, too, and that an answer at the end of a
+// prompt that all candidates share is kept, because it may be a choice.
 func TestUnusable(t *testing.T) {
-	for want, c := range map[ledger.Reason]ttc.Candidate{
-		"":                   {Output: "a"},
-		pairs.FailedScorer:   {Output: "a", ScoreError: "e"},
-		ledger.EmptyResponse: {},
-		pairs.ReprPrompt:     {Output: "a", Prompt: ttc.Prompt{Form: ttc.OtherPrompt}},
-	} {
-		if got := Unusable(&c); got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
+	text := func(s string) ttc.Prompt { return ttc.Prompt{Text: s} }
+	all := []ttc.Candidate{
+		{Output: "a"},
+		{Output: "a", ScoreError: "e"},
+		{Output: " "},
+		{Output: "a", Prompt: ttc.Prompt{Form: ttc.OtherPrompt}},
+		{Output: "a", Prompt: text("[{'role': 'user', 'content': 'hi'}]")},
+		{Output: "a", Prompt: text("q\nassistant: a")},
+		{Output: "no", Prompt: text("yes or no")},
+		{Output: "3", Prompt: text("2 + 1 is 3"), Turn: "appended"},
+		{Output: "4", Prompt: text("2 + 1 is"), Turn: "appended"},
+		{Output: "3", Prompt: text("q: 3"), Step: "other"},
+	}
+	for i := range all[:7] {
+		all[i].Turn = fmt.Sprint(i)
+	}
+	want := []ledger.Reason{
+		"", pairs.FailedScorer, ledger.EmptyResponse, pairs.ReprPrompt, pairs.ReprPrompt, pairs.AnswerInPrompt, "",
+		pairs.AnswerInPrompt, "", "",
+	}
+	if got := Unusable(&ttc.Example{Candidates: all}, "", "drop"); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	want[5], want[7] = "", ""
+	if got := Unusable(&ttc.Example{Candidates: all}, "", "keep"); !slices.Equal(got, want) {
+		t.Errorf("kept: got %q, want %q", got, want)
 	}
 }
 

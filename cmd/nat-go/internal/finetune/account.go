@@ -16,6 +16,7 @@ import (
 
 	"github.com/nat-go/nat-go/builders/divergence"
 	"github.com/nat-go/nat-go/builders/dpo"
+	"github.com/nat-go/nat-go/builders/grpo"
 	"github.com/nat-go/nat-go/builders/sdpo"
 	"github.com/nat-go/nat-go/builders/sft"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/compat"
@@ -53,6 +54,8 @@ func (r *run) account(ctx context.Context) error {
 		switch c := b.Config.(type) {
 		case *divergence.Config:
 			remarks = divergence.Remarks(counters)
+		case *grpo.Config:
+			remarks = grpo.Remarks(counters)
 		case *sdpo.Config:
 			remarks = sdpo.Remarks(c, counters, out.books.near[b.Name])
 		case *sft.Config:

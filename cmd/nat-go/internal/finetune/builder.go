@@ -3,6 +3,7 @@ package finetune
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -488,11 +489,9 @@ func (d *Direct) Build(ctx context.Context, f *recordlog.Builder, index int, g *
 type gathered struct{ result }
 
 func (g *gathered) Record(r builders.Record) error {
-	if p, ok := r.(*builders.Preference); ok { // copy p, because the dpo builder reuses its memory for the next record
-		own := *p
-		r = &own
-	}
-	g.Records = append(g.Records, r)
+	own := reflect.New(reflect.TypeOf(r).Elem()) // a copy, because a builder may reuse a record of any kind
+	own.Elem().Set(reflect.ValueOf(r).Elem())
+	g.Records = append(g.Records, own.Interface().(builders.Record))
 	return nil
 }
 

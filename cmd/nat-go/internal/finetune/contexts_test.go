@@ -312,7 +312,7 @@ func airlineRows(t *testing.T) string {
 }
 
 // TestLostMembersAreCounted checks that a format without a place for members of messages counts the records that have
-// some, and that ms_swift, which has no place for names, counts the changed contexts.
+// some, and that ms_swift, which has no place for names, also counts the changed contexts.
 func TestLostMembersAreCounted(t *testing.T) {
 	from := filepath.Join(t.TempDir(), "runs.jsonl")
 	if err := os.WriteFile(from, []byte(`{"id": "a", "messages": [{"role": "user", "name": "Ann", "content": "q"}, `+
@@ -321,8 +321,12 @@ func TestLostMembersAreCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, written := imitated(t, from, "select: all|split: {validation: 0}", "messages", "ms_swift")
-	for i, changed := range []map[string]int64{nil, {"format": 1}} {
-		if w := written[i]; cmp.Diff(map[string]int64{"refusal": 1}, w.Omitted) != "" || cmp.Diff(changed, w.Contexts.Changed) != "" {
+	for i, want := range []struct{ omitted, changed map[string]int64 }{
+		{map[string]int64{"refusal": 1}, nil},
+		{map[string]int64{"refusal": 1, "name": 1}, map[string]int64{"format": 1}},
+	} {
+		w := written[i]
+		if cmp.Diff(want.omitted, w.Omitted) != "" || cmp.Diff(want.changed, w.Contexts.Changed) != "" {
 			t.Errorf("%s: %v are omitted, and %v contexts changed", w.Format, w.Omitted, w.Contexts.Changed)
 		}
 	}

@@ -193,10 +193,15 @@ func (x *Index) Count(of Role, text string) {
 	})
 }
 
+// minCommon is the minimum number of examples that have a common run, unless they are more than half of all examples.
+// In a small data set, 5 % is only a few examples, which may well be contaminated.
+const minCommon = 10
+
 // common reports whether a run occurs in so many examples, in messages of one role, that it belongs to the environment.
 func (x *Index) common(of *[numRoles]tally) bool {
+	few := max(x.examples/20, min(minCommon-1, x.examples/2))
 	for _, t := range of {
-		if 20*uint64(t.examples) > uint64(x.examples) && t.tasks[2] != 0 {
+		if t.examples > few && t.tasks[2] != 0 {
 			return true
 		}
 	}

@@ -119,7 +119,8 @@ func TestPlanted(t *testing.T) {
 	}
 }
 
-// TestCommon: what many examples have is common if it is that of three or more tasks, and only in its role.
+// TestCommon: what many examples have is common if it is that of three or more tasks, and only in its role. In a small
+// data set, 5 % of the examples aren't many.
 func TestCommon(t *testing.T) {
 	shared := text(1, 30)
 	of := func(n, with int) (all []example) {
@@ -138,8 +139,12 @@ func TestCommon(t *testing.T) {
 		task     func(int) int
 		overlaps int
 	}{
-		{"5 of 100", of(100, 5), own, 5},
-		{"6 of 100", of(100, 6), own, 0},
+		{"10 of 200", of(200, 10), own, 10},
+		{"11 of 200", of(200, 11), own, 0},
+		{"9 of 100", of(100, 9), own, 9},
+		{"10 of 100", of(100, 10), own, 0},
+		{"4 of 8", of(8, 4), own, 4},
+		{"5 of 8", of(8, 5), own, 0},
 		{"two tasks of 50 rollouts", of(100, 100), func(i int) int { return i % 2 }, 100},
 		{"three tasks", of(100, 100), func(i int) int { return i % 3 }, 0},
 		{"quoted in an answer", append(of(100, 100), example{assistant: shared}), own, 0},
