@@ -47,7 +47,7 @@ var mayImport = map[string][]string{
 	"plugins":               {},
 	"plugins/proto/...":     {},
 	"plugins/python":        {},
-	"plugins/internal/wire": {"plugins/proto/...", "builders", "ttc/..."},
+	"plugins/internal/wire": {"plugins/proto/...", "builders", "builders/finding", "ttc/..."},
 	"plugins/sdk/...": {
 		"internal/...", "plugins/proto/...", "plugins/internal/wire", "builders", "builders/schema", "builders/finding",
 		"builders/yamldoc", "ttc/...",
@@ -60,7 +60,7 @@ var mayImport = map[string][]string{
 	"plugins/conformance": {"plugins/internal/...", "plugins/sdk", "builders", "ttc/..."},
 	"plugins/internal/kit": {
 		"internal/...", "plugins/proto/...", "plugins/internal/wire", "plugins/internal/host", "builders",
-		"builders/schema", "ttc/...",
+		"builders/finding", "builders/schema", "ttc/...",
 	},
 	"collator":         {"internal/...", "collator/...", "builders", "ttc/..."},
 	"collator/...":     {"internal/...", "collator/...", "builders", "ttc/..."},

@@ -17,9 +17,6 @@ type ConfigError = host.ConfigError
 // BuilderInfo is a builder's description of itself.
 type BuilderInfo = host.BuilderInfo
 
-// Finding is a plugin's finding about a builder's config; Pointer is a JSON pointer into it.
-type Finding = host.Finding
-
 // Count is an increment to one of a builder's own counters.
 type Count = wire.Count
 
