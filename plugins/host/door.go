@@ -66,8 +66,8 @@ func ReattachAddress(name string) string { return host.ReattachAddress(name) }
 // Checks lists the names of the checks that a plugin has to pass, in order.
 func Checks() []string { return kit.Names() }
 
-// Verify runs the checks. It returns an error only if no program is given or ctx is done; failures are in the report.
-// If done isn't nil, it is called after each check.
+// Verify runs the checks. It returns an error only if no program is given, a check is unknown or ctx is done; failures
+// are in the report. If done isn't nil, it is called after each check.
 func Verify(ctx context.Context, opt VerifyOptions, done func(CheckResult)) (*VerifyReport, error) {
 	return kit.Run(ctx, opt, done)
 }

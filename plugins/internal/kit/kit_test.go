@@ -123,3 +123,11 @@ func TestReport(t *testing.T) {
 		t.Errorf("%s, %v", js, err)
 	}
 }
+
+// TestUnknownCheck: a check that is misspelt in an author's test must not pass.
+func TestUnknownCheck(t *testing.T) {
+	report, err := Run(t.Context(), Options{Spec: host.Spec{Path: bad}, Only: []string{"handshake", "descibe"}}, nil)
+	if err == nil || !strings.Contains(err.Error(), "unknown check descibe") {
+		t.Errorf("%+v, %v", report, err)
+	}
+}
