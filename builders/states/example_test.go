@@ -19,7 +19,8 @@ type output struct{}
 func (output) Record(r builders.Record) error {
 	s := r.(*builders.State)
 	at, _ := s.Metadata.Get("at")
-	fmt.Printf("a prompt of task %s that ends before message %d: %s\n", s.Task, s.Messages.Ref.Last+1, at)
+	fmt.Printf("a prompt of task %s that ends before message %d; class of its error: %s\n",
+		s.Task, s.Messages.Ref.Last+1, at)
 	return nil
 }
 
@@ -60,5 +61,5 @@ func Example() {
 		panic(err)
 	}
 	// Output:
-	// a prompt of task order that ends before message 1: "message"
+	// a prompt of task order that ends before message 1; class of its error: "message"
 }

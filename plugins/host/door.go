@@ -37,11 +37,11 @@ type Spec = host.Spec
 // VerifyOptions selects the plugin to check, and the checks, configs and groups.
 type VerifyOptions = kit.Options
 
-// VerifyReport is the outcome of all checks, CheckResult that of one.
-type (
-	VerifyReport = kit.Report
-	CheckResult  = kit.Result
-)
+// VerifyReport is the outcome of all checks.
+type VerifyReport = kit.Report
+
+// CheckResult is the outcome of one check.
+type CheckResult = kit.Result
 
 // ProtocolVersion is the version of the builder protocol that all plugins speak.
 const ProtocolVersion = wire.ProtocolVersion
