@@ -14,4 +14,6 @@
 // With `compare: branches`, the branches of a single session are compared instead, without scores. Where the model
 // answered the same messages more than once, the answer that the session continued from is chosen, and one that it
 // abandoned is rejected. The chosen side never has more model turns than the rejected one.
+//
+// Part of the Go API we promise (v0).
 package divergence

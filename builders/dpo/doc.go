@@ -8,4 +8,6 @@
 //
 // Records refer to their candidates instead of repeating their text. NAT's metadata object is omitted unless
 // `metadata: true`, because most of it follows from the record.
+//
+// Part of the Go API we promise (v0).
 package dpo

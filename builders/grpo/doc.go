@@ -9,4 +9,6 @@
 //
 // Tasks that teach nothing (too few rollouts, or equal rewards) can be dropped whole but never in part, because an
 // advantage computed over half a group is wrong.
+//
+// Part of the Go API we promise (v0).
 package grpo

@@ -28,16 +28,9 @@
 //
 // The struct becomes a Spec; the Spec becomes a JSON Schema (which a plugin sends to the host, and from which the host
 // makes an equal Spec again); a Spec and a YAML tree yield findings and a filled struct.
+// A Spec reports all findings of a block at once, each with its position and a fix, where a YAML library would stop at
+// the first unknown key. It therefore walks over the nodes of a parsed text, fills the struct itself, and maps the
+// validator's failures back to the nodes.
 //
-// # Why not just decode and validate with the libraries
-//
-// A YAML library stops at the first unknown key and misses unknown keys inside a custom unmarshaller. A user who fixes
-// a config wants all findings at once, each with its position and a fix. So the text is parsed into nodes once
-// (builders/yamldoc), the Spec is walked over them, and our own setter fills the value; then the validator runs over
-// the filled struct, and its failures are mapped back to nodes.
-//
-// The parts that a plugin's config needs - the struct tags and the value types - are as stable as package sdk (v0). The
-// rest isn't.
-//
-// Many names are exported because every rule for a setting has its own finding code.
+// Part of the Go API we promise (v0).
 package schema

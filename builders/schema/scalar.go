@@ -25,7 +25,7 @@ func (w *walker) scalar(s *Spec, n *yaml.Node, ptr string) (any, bool) {
 	text := strings.TrimSpace(n.Value)
 	switch s.Kind {
 	case String:
-		if _, is := raw.(string); !is && n.ShortTag() != "!!timestamp" && !w.doc.Rewritten(n) {
+		if _, is := raw.(string); !is && n.ShortTag() != "!!timestamp" && !w.rewritten(n) {
 			return w.wrongType(s, n, ptr)
 		}
 		return w.text(s, n, ptr)
@@ -46,7 +46,7 @@ func (w *walker) scalar(s *Spec, n *yaml.Node, ptr string) (any, bool) {
 		d, err := time.ParseDuration(text)
 		if err != nil {
 			fix := `write a number and a unit: "10s", "5m", "1h30m"`
-			if _, err := strconv.ParseFloat(text, 64); err == nil && !w.doc.Rewritten(n) {
+			if _, err := strconv.ParseFloat(text, 64); err == nil && !w.rewritten(n) {
 				fix = "add a unit: " + text + "s"
 			}
 			return w.refuse(n, ptr, codeDuration,

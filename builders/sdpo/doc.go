@@ -31,5 +31,5 @@
 // was sampled after the error was seen, so these pairs are marked off-policy. demonstrations are the successful turns
 // in their original positions.
 //
-// The package is large because each hint source has its own file, behind one interface.
+// Part of the Go API we promise (v0).
 package sdpo

@@ -8,4 +8,6 @@
 // action, outcome, reward, and agent_ref, the agent that continues from there, if one is configured.
 //
 // Branches of an example that share a turn share its state. If prompts are equal, curation keeps only the first.
+//
+// Part of the Go API we promise (v0).
 package states

@@ -126,9 +126,6 @@ func (d *Document) Written(n *yaml.Node) (string, bool) {
 	return n.Value, false
 }
 
-// Rewritten reports whether Rewrite has replaced a scalar's text.
-func (d *Document) Rewritten(n *yaml.Node) bool { return d.origins[n].rewrote }
-
 // File returns the name of the source that a node comes from.
 func (d *Document) File(n *yaml.Node) string {
 	if s := d.origins[n].src; s != nil {

@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -178,7 +177,7 @@ func stoppedAt(text []byte) int {
 		case strings.Contains(err.Error(), "control characters"): // detected by the reader, not the scanner
 			return max(0, bytes.IndexFunc(text, isForbidden))
 		case r.Len() > 0:
-			return max(0, r.read()-1-lookAhead())
+			return max(0, int(r.Size())-r.Len()-1-lookAhead)
 		default:
 			return len(text)
 		}
@@ -189,19 +188,9 @@ func isForbidden(r rune) bool {
 	return unicode.IsControl(r) && !strings.ContainsRune("\t\n\r\u0085", r) || r == 0xfffe || r == 0xffff
 }
 
-// lookAhead is the number of bytes that the library's scanner reads past an offending character, measured with such a
-// character at the start of a text.
-var lookAhead = sync.OnceValue(func() int {
-	r := oneByteReader{bytes.NewReader([]byte("@\n\n\n\n\n\n\n\n"))} // a character that can't start anything
-	if decodeNode(yaml.NewDecoder(r), new(yaml.Node)) == nil || r.Len() == 0 {
-		return 0 // the line, at least, is still correct
-	}
-	return r.read() - 1
-})
+// lookAhead is the number of bytes that the library's scanner reads past an offending character.
+const lookAhead = 3
 
 type oneByteReader struct{ *bytes.Reader }
 
 func (r oneByteReader) Read(p []byte) (int, error) { return r.Reader.Read(p[:min(1, len(p))]) }
-
-// read returns the number of bytes read.
-func (r oneByteReader) read() int { return int(r.Size()) - r.Len() }

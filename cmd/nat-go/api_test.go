@@ -20,7 +20,9 @@ import (
 // so it has to live in one of them too.
 var promised = []string{
 	"ttc", "ttc/chat", "ttc/chat/template", "ttc/json", "ttc/ledger", "ttc/pyvalue",
-	"builders", "builders/finding", "pairs", "plugins/sdk", "plugins/proto", "plugins/proto/nat/builder/v1",
+	"builders", "builders/finding", "builders/schema",
+	"builders/dpo", "builders/divergence", "builders/grpo", "builders/sdpo", "builders/sft", "builders/states",
+	"pairs", "plugins/sdk", "plugins/proto", "plugins/proto/nat/builder/v1", "plugins/conformance",
 	"collator", "collator/tokenizer", "collator/batch", "kernels",
 }
 
@@ -28,9 +30,7 @@ var promised = []string{
 // because Go knows no other way, and promise nothing.
 var doors = []string{
 	"ttc/source", "ttc/source/readers", "ttc/group",
-	"builders/yamldoc", "builders/builtin", "builders/schema",
-	"builders/dpo", "builders/divergence", "builders/grpo", "builders/sdpo", "builders/sft", "builders/states",
-	"plugins/host", "plugins/conformance",
+	"builders/yamldoc", "builders/builtin", "plugins/host",
 	"collator/rows", "collator/turns", "collator/loss", "collator/teacher", "collator/tokenview",
 }
 

@@ -47,7 +47,7 @@ var mayImport = map[string][]string{
 	"plugins":               {},
 	"plugins/proto/...":     {},
 	"plugins/python":        {},
-	"plugins/internal/wire": {"plugins/proto/...", "builders", "ttc/..."},
+	"plugins/internal/wire": {"plugins/proto/...", "builders", "builders/finding", "ttc/..."},
 	"plugins/sdk/...": {
 		"internal/...", "plugins/proto/...", "plugins/internal/wire", "builders", "builders/schema", "builders/finding",
 		"builders/yamldoc", "ttc/...",
@@ -57,9 +57,10 @@ var mayImport = map[string][]string{
 		"internal/...", "plugins/proto/...", "plugins/internal/wire", "builders", "builders/schema", "builders/finding",
 		"builders/yamldoc", "ttc/...",
 	},
-	"plugins/conformance/...": {
-		"internal/...", "plugins/proto/...", "plugins/internal/wire", "plugins/internal/host", "plugins/sdk/...",
-		"builders", "builders/schema", "builders/finding", "builders/yamldoc", "ttc/...",
+	"plugins/conformance": {"plugins/internal/...", "plugins/sdk", "builders", "ttc/..."},
+	"plugins/internal/kit": {
+		"internal/...", "plugins/proto/...", "plugins/internal/wire", "plugins/internal/host", "builders",
+		"builders/finding", "builders/schema", "ttc/...",
 	},
 	"collator":         {"internal/...", "collator/...", "builders", "ttc/..."},
 	"collator/...":     {"internal/...", "collator/...", "builders", "ttc/..."},

@@ -13,7 +13,6 @@ import (
 // TestNamesHaveImporters finds exported constants, functions and variables of packages outside the promised API that no
 // other package names: they can be unexported. Tests count as importers, as do the programs in testdata. A type may stay
 // for the sake of the signatures that name it, a constant with its siblings, and what every adapter has: New and Type.
-// The built-in builders and the conformance kit are for other modules.
 func TestNamesHaveImporters(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it loads every package with its tests")
@@ -22,7 +21,7 @@ func TestNamesHaveImporters(t *testing.T) {
 		Mode: packages.NeedName | packages.NeedFiles | packages.NeedSyntax | packages.NeedTypes |
 			packages.NeedTypesInfo | packages.NeedImports | packages.NeedDeps,
 		Tests: true, BuildFlags: []string{"-tags=tokenizers"}, Dir: filepath.Join("..", ".."),
-	}, "./...", "./plugins/internal/host/testdata/plugin", "./plugins/conformance/testdata/bad",
+	}, "./...", "./plugins/internal/host/testdata/plugin", "./plugins/internal/kit/testdata/bad",
 		"./cmd/nat-go/internal/e2e/testdata/acme")
 	if err != nil {
 		t.Fatal(err)
@@ -50,7 +49,7 @@ func takeNames(p *packages.Package, declared map[string]string, used map[string]
 			used[p.Fset.Position(o.Pos()).String()] = true
 		}
 	}
-	if slices.Contains(promised, path) || p.Types.Name() == "main" || path == "plugins/conformance" {
+	if slices.Contains(promised, path) || p.Types.Name() == "main" {
 		return
 	}
 	add := func(id *ast.Ident) {

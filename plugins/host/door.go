@@ -6,7 +6,9 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/nat-go/nat-go/plugins/internal/host"
+	"github.com/nat-go/nat-go/plugins/internal/kit"
 	"github.com/nat-go/nat-go/plugins/internal/wire"
+	"github.com/nat-go/nat-go/ttc"
 )
 
 // ConfigError reports that a plugin rejected a builder's config.
@@ -14,9 +16,6 @@ type ConfigError = host.ConfigError
 
 // BuilderInfo is a builder's description of itself.
 type BuilderInfo = host.BuilderInfo
-
-// Finding is a plugin's finding about a builder's config; Pointer is a JSON pointer into it.
-type Finding = host.Finding
 
 // Count is an increment to one of a builder's own counters.
 type Count = wire.Count
@@ -34,6 +33,15 @@ type Result = host.Result
 
 // Spec describes how to run a plugin. Zero values select the defaults documented with each field.
 type Spec = host.Spec
+
+// VerifyOptions selects the plugin to check, and the checks, configs and groups.
+type VerifyOptions = kit.Options
+
+// VerifyReport is the outcome of all checks.
+type VerifyReport = kit.Report
+
+// CheckResult is the outcome of one check.
+type CheckResult = kit.Result
 
 // ProtocolVersion is the version of the builder protocol that all plugins speak.
 const ProtocolVersion = wire.ProtocolVersion
@@ -54,3 +62,17 @@ func Start(ctx context.Context, spec Spec, log zerolog.Logger) (*Plugin, error) 
 // ReattachAddress returns the address that the environment specifies for attaching to the named plugin, or an empty
 // string.
 func ReattachAddress(name string) string { return host.ReattachAddress(name) }
+
+// Checks lists the names of the checks that a plugin has to pass, in order.
+func Checks() []string { return kit.Names() }
+
+// Verify runs the checks. It returns an error only if no program is given, a check is unknown or ctx is done; failures
+// are in the report. If done isn't nil, it is called after each check.
+func Verify(ctx context.Context, opt VerifyOptions, done func(CheckResult)) (*VerifyReport, error) {
+	return kit.Run(ctx, opt, done)
+}
+
+// Build sends groups through a builder of a running plugin and returns their results, in order.
+func Build(ctx context.Context, p *Plugin, builder string, config []byte, groups []*ttc.Group) ([]Result, error) {
+	return kit.Build(ctx, p, builder, config, groups)
+}

@@ -18,6 +18,7 @@ import (
 	"github.com/nat-go/nat-go/internal/pythontest"
 	"github.com/nat-go/nat-go/plugins/conformance"
 	"github.com/nat-go/nat-go/plugins/internal/host"
+	"github.com/nat-go/nat-go/plugins/internal/kit"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
@@ -41,7 +42,8 @@ sys.exit(main([%q]))`, root, filepath.Join(root, "tests", "builders"), module, m
 
 // TestBuilderConformance checks that a builder of a few lines passes every check that a Go one passes.
 func TestBuilderConformance(t *testing.T) {
-	conformance.Test(t, conformance.Options{Spec: served(t, "sample")})
+	spec := served(t, "sample")
+	conformance.Test(t, conformance.Options{Path: spec.Path, Args: spec.Args, StartTimeout: spec.StartTimeout})
 }
 
 // TestHostileBuilders checks that errors in a builder are reported with their position in the author's file and a
@@ -157,7 +159,7 @@ func TestBuildersThatPrintOrFork(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			results, err := conformance.Build(t.Context(), p, "hostile", []byte("{}"), groupsOf(how, "after"))
+			results, err := kit.Build(t.Context(), p, "hostile", []byte("{}"), groupsOf(how, "after"))
 			// A child may be slower than the groups.
 			for until := time.Now().Add(30 * time.Second); !log.has(want) && time.Now().Before(until); {
 				time.Sleep(10 * time.Millisecond)
@@ -200,7 +202,7 @@ func build(t *testing.T, spec host.Spec, keys ...string) (results []host.Result,
 	}
 	defer p.Close()
 	pids[0] = p.PIDs()[0]
-	results, err = conformance.Build(ctx, p, "hostile", []byte("{}"), groupsOf(keys...))
+	results, err = kit.Build(ctx, p, "hostile", []byte("{}"), groupsOf(keys...))
 	if err != nil || len(results) != len(keys) {
 		t.Fatalf("%d results: %v", len(results), err)
 	}
@@ -253,7 +255,7 @@ func TestBuilderSeesTheGroup(t *testing.T) {
 		{ID: "x"},
 		{ID: "y", Graph: ttc.Chain(whole(text), ttc.Yes)},
 	}}
-	rs, err := conformance.Build(t.Context(), p, "echo", []byte("{}"), []*ttc.Group{g})
+	rs, err := kit.Build(t.Context(), p, "echo", []byte("{}"), []*ttc.Group{g})
 	if err != nil || rs[0].Err != nil {
 		t.Fatal(err, rs)
 	}

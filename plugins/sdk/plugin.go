@@ -100,26 +100,3 @@ func (p *Plugin) describe() wire.Description {
 	}
 	return d
 }
-
-// wireFindings converts findings, except for notes. It drops their positions, which refer to the JSON that the host
-// generated from the user's file.
-func wireFindings(fs []finding.Finding) []wire.Finding {
-	var out []wire.Finding
-	for _, f := range fs {
-		if f.Severity == finding.Note {
-			continue
-		}
-		fix := f.Fix
-		if fix == "" && f.Suggestion != "" {
-			fix = fmt.Sprintf("did you mean %s?", f.Suggestion)
-		}
-		out = append(out, wire.Finding{
-			Pointer: f.Pointer,
-			Message: f.Message,
-			Fix:     fix,
-			Code:    f.Code,
-			Warning: f.Severity == finding.Warning,
-		})
-	}
-	return out
-}

@@ -47,7 +47,7 @@ func (s *service) Validate(_ context.Context, r *pb.ValidateRequest) (*pb.Valida
 	if err != nil {
 		return nil, err
 	}
-	return &pb.ValidateResponse{Findings: wire.Findings(wireFindings(found))}, nil
+	return &pb.ValidateResponse{Findings: wire.Findings(found)}, nil
 }
 
 func (s *service) open(builder string, config []byte) (_ builders.Builder, found []finding.Finding, err error) {
@@ -69,7 +69,7 @@ func (s *service) Open(_ context.Context, r *pb.OpenRequest) (*pb.OpenResponse, 
 	if err != nil {
 		return nil, err
 	}
-	out := &pb.OpenResponse{Findings: wire.Findings(wireFindings(found))}
+	out := &pb.OpenResponse{Findings: wire.Findings(found)}
 	if b == nil {
 		return out, nil
 	}

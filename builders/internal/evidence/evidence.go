@@ -54,8 +54,8 @@ type Call struct {
 	weights   weights  // used for text that no rule matches; if nil, the trained weights
 }
 
-// Finding is the verdict on a call, based on its result. The zero value means that no rule matched.
-type Finding struct {
+// Verdict is the verdict on a call, based on its result. The zero value means that no rule matched.
+type Verdict struct {
 	Rule   string // name of the rule; empty if none matches
 	Failed bool   // if false, a near miss: a rule's words occur, but other evidence contradicts them
 	Why    string // for a near miss: the evidence against it
@@ -64,12 +64,12 @@ type Finding struct {
 	Supported bool
 }
 
-func failed(rule, quote string) Finding {
-	return Finding{Rule: rule, Failed: true, Quote: shortFirstLine(quote)}
+func failed(rule, quote string) Verdict {
+	return Verdict{Rule: rule, Failed: true, Quote: shortFirstLine(quote)}
 }
 
-func nearMiss(rule, quote, why string) Finding {
-	return Finding{Rule: rule, Quote: shortFirstLine(quote), Why: why}
+func nearMiss(rule, quote, why string) Verdict {
+	return Verdict{Rule: rule, Quote: shortFirstLine(quote), Why: why}
 }
 
 // shortFirstLine returns the first line of s, shortened.
@@ -86,16 +86,16 @@ func shortFirstLine(s string) string {
 const maxJSON = 4 << 20
 
 // Read judges a call by the text of its result.
-func Read(text string, c Call) Finding {
+func Read(text string, c Call) Verdict {
 	return c.read(text, 0)
 }
 
 const maxDepth = 4
 
-func (c Call) read(text string, depth int) Finding {
+func (c Call) read(text string, depth int) Verdict {
 	text = strings.TrimSpace(text)
 	if text == "" || depth > maxDepth {
-		return Finding{}
+		return Verdict{}
 	}
 	if v := value(text); v != nil {
 		return c.value(v, depth)
@@ -119,20 +119,20 @@ func (c Call) read(text string, depth int) Finding {
 }
 
 // logged reads a result whose first line is an object, followed by a program's log.
-func (c Call) logged(text string, depth int) Finding {
+func (c Call) logged(text string, depth int) Verdict {
 	first, rest, more := strings.Cut(text, "\n")
 	if !more || text[0] != '{' {
-		return Finding{}
+		return Verdict{}
 	}
 	v := value(first)
 	if v.Kind() != json.Object ||
 		!looksLikeLog(firstLines(rest, 1)) && !matches(firstLines(rest, 1)[0], "level") {
-		return Finding{}
+		return Verdict{}
 	}
 	return c.value(v, depth+1)
 }
 
-func (c Call) value(v json.Raw, depth int) Finding {
+func (c Call) value(v json.Raw, depth int) Verdict {
 	switch v.Kind() {
 	case json.Object:
 		return c.object(v, depth)
@@ -142,7 +142,7 @@ func (c Call) value(v json.Raw, depth int) Finding {
 		s, _ := v.Text()
 		return c.read(s, depth+1)
 	}
-	return Finding{}
+	return Verdict{}
 }
 
 // value parses text as a JSON object, array or string.

@@ -14,10 +14,10 @@ const frameLines = 6
 
 // frame reads the text that a harness puts around the output: an exit code, a time limit, a shell's prompt or command.
 // framed is false if it finds none of these.
-func (c Call) frame(text string, depth int) (f Finding, framed bool) {
+func (c Call) frame(text string, depth int) (f Verdict, framed bool) {
 	head, tail := firstLines(text, frameLines), lastLines(text, frameLines)
 	if l := tail[len(tail)-1]; looksLikeLog(head) && !(strings.HasPrefix(l, "[") && matches(l, "codeLast")) {
-		return Finding{}, false
+		return Verdict{}, false
 	}
 	if m := pattern("codeFirst").FindStringSubmatch(head[0]); m != nil {
 		return c.exited(strings.Join(m[1:], ""), head[0], strings.TrimPrefix(text, head[0])), true
@@ -63,7 +63,7 @@ func (c Call) frame(text string, depth int) (f Finding, framed bool) {
 }
 
 // framedWithoutCode reads the output of an interactive shell: its prompt after the output, or the command before it.
-func (c Call) framedWithoutCode(text string, head, tail []string, depth int) (f Finding, framed bool) {
+func (c Call) framedWithoutCode(text string, head, tail []string, depth int) (f Verdict, framed bool) {
 	last := len(tail) - 1
 	if last > 0 && strings.HasSuffix(tail[last], "$") && strings.HasPrefix(tail[last-1], "(Current directory:") {
 		body, _, _ := strings.Cut(text, "\n(Open file:")
@@ -73,11 +73,11 @@ func (c Call) framedWithoutCode(text string, head, tail []string, depth int) (f 
 		_, body, _ := strings.Cut(text, "\n")
 		return c.read(body, depth+1), true
 	}
-	return Finding{}, false
+	return Verdict{}, false
 }
 
 // codeBelow reads the exit code that a harness appends to the output.
-func (c Call) codeBelow(text string, tail []string) (f Finding, framed bool) {
+func (c Call) codeBelow(text string, tail []string) (f Verdict, framed bool) {
 	for i := len(tail) - 1; i >= 0; i-- {
 		l := tail[i]
 		if m := pattern("codeLast").FindStringSubmatch(strings.Replace(l, "[exit ", "[exit code ", 1)); m != nil {
@@ -98,17 +98,17 @@ func (c Call) codeBelow(text string, tail []string) (f Finding, framed bool) {
 			break
 		}
 	}
-	return Finding{}, false
+	return Verdict{}, false
 }
 
 // exited judges a call by its exit code.
-func (c Call) exited(code, line, body string) Finding {
+func (c Call) exited(code, line, body string) Verdict {
 	n, err := strconv.Atoi(code)
 	if err != nil || n == 0 {
 		if f := c.words(strings.TrimSpace(body)); f.Failed {
 			return nearMiss(f.Rule, f.Quote, "the exit code is 0")
 		}
-		return Finding{}
+		return Verdict{}
 	}
 	if why := c.isAnswer(n, body); why != "" {
 		return nearMiss("exit_code", line, why)

@@ -40,9 +40,9 @@ func (t *text) paragraphs() (n int) {
 }
 
 // page reads markup. An HTTP error page is short; an article about errors isn't.
-func (t *text) page() (Finding, bool) {
+func (t *text) page() (Verdict, bool) {
 	if !strings.HasPrefix(t.all, "<") || strings.HasPrefix(t.all, "<returncode>") {
-		return Finding{}, false
+		return Verdict{}, false
 	}
 	start := t.all[:min(len(t.all), 4096)]
 	if matches(start, "soapFault") && len(t.all) < 8192 {
@@ -56,5 +56,5 @@ func (t *text) page() (Finding, bool) {
 		}
 		return nearMiss("error_page", m, "the page also has other content"), true
 	}
-	return Finding{}, strings.Contains(start, "</") && !strings.HasPrefix(start, "<error>")
+	return Verdict{}, strings.Contains(start, "</") && !strings.HasPrefix(start, "<error>")
 }

@@ -37,7 +37,7 @@ var trained = sync.OnceValue(func() weights {
 const sure, answer = 50, -125
 
 // weigh weighs a text that no rule matches, or that is read as a refusal.
-func (c Call) weigh(t *text, f Finding) Finding {
+func (c Call) weigh(t *text, f Verdict) Verdict {
 	w := c.weights
 	if w == nil {
 		w = trained()
@@ -67,7 +67,7 @@ const given, number = "<given>", "<number>"
 
 // features returns the features of s: its words, their stems, the pairs of words, its form, and the rules' finding. The
 // longer the text, the less a word counts.
-func features(s string, c Call, f Finding) map[string]float64 {
+func features(s string, c Call, f Verdict) map[string]float64 {
 	words := c.wordsOf(s)
 	fs, times := map[string]float64{}, map[string]int{}
 	for i, w := range words {

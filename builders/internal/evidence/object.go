@@ -155,33 +155,33 @@ func (o *object) isFalse(key string) bool {
 	return ok && !b || s == "false" || s == "no"
 }
 
-func (c Call) object(raw json.Raw, depth int) Finding {
+func (c Call) object(raw json.Raw, depth int) Verdict {
 	o, ok := read(raw)
 	if !ok || depth > maxDepth || len(o.keys) == 0 {
-		return Finding{}
+		return Verdict{}
 	}
-	for _, try := range []func(*object, int) (Finding, bool){
+	for _, try := range []func(*object, int) (Verdict, bool){
 		c.process, c.flagged, c.rpc, c.response, c.wrapper, c.errorObject,
 	} {
 		if f, done := try(&o, depth); done {
 			return f
 		}
 	}
-	return Finding{}
+	return Verdict{}
 }
 
 // process reads an object that describes a process: an exit code and its output, nothing else.
-func (c Call) process(o *object, depth int) (Finding, bool) {
+func (c Call) process(o *object, depth int) (Verdict, bool) {
 	if meta := o.by["metadata"]; meta.Kind() == json.Object && len(o.keys) == 2 && o.by["output"] != nil {
 		n, ok := member(meta, "exit_code").Int64()
 		if !ok {
-			return Finding{}, false
+			return Verdict{}, false
 		}
 		return c.exitedObject(n, o), true
 	}
 	out, has := o.by["stdout"] != nil || o.by["stderr"] != nil || o.by["output"] != nil, false
 	if !out || !o.only(processKey) {
-		return Finding{}, false
+		return Verdict{}, false
 	}
 	code := int64(0)
 	for _, k := range exitKeys {
@@ -195,9 +195,9 @@ func (c Call) process(o *object, depth int) (Finding, bool) {
 	case has:
 		return c.exitedObject(code, o), true
 	case o.by["stderr"] == nil && o.by["stdout"] == nil:
-		return Finding{}, false
+		return Verdict{}, false
 	case o.isTrue("success"):
-		return Finding{}, true
+		return Verdict{}, true
 	}
 	if s := o.text("error", "exception"); s != "" {
 		return failed("error_object", s), true
@@ -210,9 +210,9 @@ func (c Call) process(o *object, depth int) (Finding, bool) {
 	return c.read(o.text("stdout"), depth+1), true
 }
 
-func (c Call) exitedObject(code int64, o *object) Finding {
+func (c Call) exitedObject(code int64, o *object) Verdict {
 	if code == 0 {
-		return Finding{}
+		return Verdict{}
 	}
 	body := o.text("stdout", "output") + "\n" + o.text("stderr")
 	if why := c.isAnswer(int(code), body); why != "" {
@@ -227,18 +227,18 @@ func (c Call) exitedObject(code int64, o *object) Finding {
 
 // flagged judges a result by the flag that protocols define for it. In an object with other members, the flag belongs
 // to the item being reported.
-func (c Call) flagged(o *object, _ int) (Finding, bool) {
+func (c Call) flagged(o *object, _ int) (Verdict, bool) {
 	kind := o.text("type")
 	if (kind == "error-text" || kind == "error-json") && o.by["value"] != nil && len(o.keys) == 2 {
 		return failed("result_flag", kind), true
 	}
 	flag := o.by["iserror"]
 	if flag == nil {
-		return Finding{}, false
+		return Verdict{}, false
 	}
 	if yes, ok := flag.Bool(); ok && o.only(flagKey) && len(o.keys) > 1 {
 		if !yes {
-			return Finding{}, true // the result says the call succeeded
+			return Verdict{}, true // the result says the call succeeded
 		}
 		return failed("result_flag", o.words()), true
 	}
@@ -275,16 +275,16 @@ func (o *object) words() string {
 }
 
 // rpc reads JSON-RPC and GraphQL responses.
-func (c Call) rpc(o *object, _ int) (Finding, bool) {
+func (c Call) rpc(o *object, _ int) (Verdict, bool) {
 	if o.by["jsonrpc"] != nil {
 		if o.by["error"].Kind() == json.Object && o.by["result"] == nil {
 			return failed("rpc_error", o.words()), true
 		}
-		return Finding{}, true
+		return Verdict{}, true
 	}
 	if o.by["data"] == nil || o.by["errors"] == nil || !o.only(graphKey) ||
 		!Truthy(o.by["errors"]) {
-		return Finding{}, false
+		return Verdict{}, false
 	}
 	if !anyTruthy(o.by["data"]) {
 		return failed("rpc_error", o.words()), true
@@ -308,20 +308,20 @@ var responseKey = Set(statusKeys, strings.Fields(`statustext reason reasonphrase
 	elapsed elapsedms method responseheaders contenttype url finalurl success message`))
 
 // response reads an HTTP response: its status and body.
-func (c Call) response(o *object, _ int) (Finding, bool) {
+func (c Call) response(o *object, _ int) (Verdict, bool) {
 	if !o.only(responseKey) || o.by["headers"] == nil && o.by["body"] == nil && o.by["statustext"] == nil &&
 		o.by["reasonphrase"] == nil && !(o.by["text"] != nil && o.by["statuscode"] != nil) {
-		return Finding{}, false
+		return Verdict{}, false
 	}
 	for _, k := range statusKeys {
 		if n, ok := o.by[k].Int64(); ok && n >= 400 && n <= 599 {
 			return failed("status_object", "HTTP "+strings.TrimSpace(string(o.by[k])+" "+o.text("statustext",
 				"reasonphrase", "reason"))), true
 		} else if ok && n >= 100 && n < 400 {
-			return Finding{}, true
+			return Verdict{}, true
 		}
 	}
-	return Finding{}, false
+	return Verdict{}, false
 }
 
 var (
@@ -332,7 +332,7 @@ var (
 )
 
 // wrapper looks inside an object that holds only the result and perhaps labels for it, such as the tool's name.
-func (c Call) wrapper(o *object, depth int) (Finding, bool) {
+func (c Call) wrapper(o *object, depth int) (Verdict, bool) {
 	inner := ""
 	if only := o.keys[0]; len(o.keys) == 1 && only == "responsestatus" && o.by[only].Kind() == json.Object {
 		return c.value(o.by[only], depth+1), true
@@ -343,26 +343,26 @@ func (c Call) wrapper(o *object, depth int) (Finding, bool) {
 			inner = k
 		case around[k] || !Truthy(o.by[k]):
 		default:
-			return Finding{}, false
+			return Verdict{}, false
 		}
 	}
 	if inner == "" {
-		return Finding{}, false
+		return Verdict{}, false
 	}
 	return c.value(o.by[inner], depth+1), true
 }
 
 // array reads a list of the text parts of one result, or the first element of a list of errors.
-func (c Call) array(v json.Raw, depth int) Finding {
+func (c Call) array(v json.Raw, depth int) Verdict {
 	var text strings.Builder
 	n := 0
 	for e := range v.Elements() {
 		if n++; n > 16 || e.Kind() != json.Object {
-			return Finding{}
+			return Verdict{}
 		}
 		o, ok := read(e)
 		if !ok {
-			return Finding{}
+			return Verdict{}
 		}
 		if kind := o.text("type"); kind == "text" && o.by["text"] != nil && len(o.keys) <= 3 {
 			text.WriteString(o.text("text"))
@@ -372,7 +372,7 @@ func (c Call) array(v json.Raw, depth int) Finding {
 			o.text("code", "type") != "" && (o.by["path"].Kind() == json.Array || o.by["loc"].Kind() == json.Array)) {
 			return failed("error_object", said)
 		}
-		return Finding{}
+		return Verdict{}
 	}
 	return c.read(text.String(), depth+1)
 }
@@ -384,7 +384,7 @@ var badStatus = Set(strings.Fields(`error err fail failed failure rejected denie
 var decided = Set(strings.Fields("rejected denied refused"))
 
 // errorObject reads objects that are errors or that report a failure.
-func (c Call) errorObject(o *object, depth int) (Finding, bool) {
+func (c Call) errorObject(o *object, depth int) (Verdict, bool) {
 	rule, certain := o.evidence()
 	if rule == "" {
 		return c.only(o, depth)
@@ -602,9 +602,9 @@ func (c Call) echo(name string, v json.Raw) bool {
 
 // only is the rule for an object that consists of a message and perhaps a code. Unless the code indicates success, the
 // wording decides.
-func (c Call) only(o *object, depth int) (Finding, bool) {
+func (c Call) only(o *object, depth int) (Verdict, bool) {
 	if !o.only(messageKey) {
-		return Finding{}, true
+		return Verdict{}, true
 	}
 	if slices.ContainsFunc(statusKeys, func(k string) bool {
 		n, ok := o.by[k].Int64()
@@ -612,7 +612,7 @@ func (c Call) only(o *object, depth int) (Finding, bool) {
 		return ok && (n == 0 || n >= 200 && n < 400) || s == "ok" || s == "success" || s == "OK" ||
 			strings.HasPrefix(s, "2") && digits(s)
 	}) {
-		return Finding{}, true
+		return Verdict{}, true
 	}
 	for _, k := range []string{"message", "msg", "detail", "description", "title"} {
 		if s := o.text(k); s != "" && len(s) < 600 {
@@ -621,7 +621,7 @@ func (c Call) only(o *object, depth int) (Finding, bool) {
 			}
 		}
 	}
-	return Finding{}, true
+	return Verdict{}, true
 }
 
 // Truthy reports whether a value is present and not null, false, 0, blank or empty.

@@ -17,7 +17,7 @@ func (t *text) sole() bool {
 }
 
 // prefix reads a text that begins with "Error:" followed only by an explanation.
-func (t *text) prefix() Finding {
+func (t *text) prefix() Verdict {
 	l, few := t.head[0], len(t.head) <= 12
 	switch {
 	case matches(l, "cross") && t.startingLike(l) == 1,
@@ -40,7 +40,7 @@ func (t *text) prefix() Finding {
 			!matches(first, "figure") && !matches(first, "logLine") {
 			return failed("error_prefix", first)
 		}
-		return Finding{}
+		return Verdict{}
 	}
 	if again := t.startingLike(first); again > 1 && again < len(t.head) && !t.complains(t.last()) {
 		return nearMiss("error_prefix", first, "the text is a log: several lines begin this way")

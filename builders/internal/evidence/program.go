@@ -6,16 +6,16 @@ import (
 )
 
 // program reads a program's final message.
-func (t *text) program() Finding {
+func (t *text) program() Verdict {
 	last := t.last()
 	switch reports, unable := reported(t.all); {
 	case unable != "" && reports:
 		return failed("program_message", unable)
 	case reports:
-		return Finding{}
+		return Verdict{}
 	}
 	if strings.Contains(last, "(ignored)") || matches(last, "figure") {
-		return Finding{}
+		return Verdict{}
 	}
 	if diagnostic(last) || matches(strings.TrimSpace(last), "unixLine") {
 		return failed("program_message", last)
@@ -53,7 +53,7 @@ func (t *text) program() Finding {
 		}
 		return failed("program_message", t.head[0])
 	}
-	return Finding{}
+	return Verdict{}
 }
 
 // diagnostic reports whether a line is typical of the last output of a failing program.
@@ -62,7 +62,7 @@ func diagnostic(l string) bool {
 }
 
 // compiled reads a compiler's report, which names the position first and then shows the lines.
-func (t *text) compiled() Finding {
+func (t *text) compiled() Verdict {
 	ends := func(l string) bool { return matches(l, "more") || matches(l, "compiler") }
 	for _, l := range t.head[:min(len(t.head), 12)] {
 		if matches(l, "compiler") && !strings.Contains(l, ": warning: ") && !strings.HasPrefix(l, "error: ") &&
@@ -70,7 +70,7 @@ func (t *text) compiled() Finding {
 			return failed("program_message", l)
 		}
 	}
-	return Finding{}
+	return Verdict{}
 }
 
 // isUsage reports whether a line is part of a program's usage message.
@@ -108,12 +108,12 @@ func speaks(l string) string {
 func sameVoice(a, b string) bool { return speaks(a) != "" && speaks(a) == speaks(b) }
 
 // http reads a short message with the status of a failed request.
-func (t *text) http() Finding {
+func (t *text) http() Verdict {
 	first := t.head[0]
 	if matches(first, "counts") || len(t.all) > 1200 || len(t.head) > 6 && !matches(t.all, "calls") ||
 		!matches(bare(first), "httpStatus") || strings.ContainsAny(first[:min(1, len(first))], "#|-") ||
 		len(t.head) > 1 && t.paragraphs() > 0 || strings.HasPrefix(first, "Title:") {
-		return Finding{}
+		return Verdict{}
 	}
 	return failed("http_status", first)
 }

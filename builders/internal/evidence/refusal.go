@@ -27,7 +27,7 @@ func main(s string) string {
 }
 
 // refusal reads a sentence or two that refuse something.
-func (t *text) refusal() Finding {
+func (t *text) refusal() Verdict {
 	if core := t.core(); core != t {
 		return core.refusal()
 	}
@@ -37,29 +37,29 @@ func (t *text) refusal() Finding {
 		matches(l, "grepLine") || strings.ContainsAny(l[:1], "{<|#>/*-0123456789") && !matches(l, "signedOff") ||
 		matches(l, "code") ||
 		l[0] == '[' && !strings.HasPrefix(l, "[Errno") && !matches(l, "signedOff") {
-		return Finding{}
+		return Verdict{}
 	}
 	first := sentence(l)
 	switch {
 	case matches(l, "raw"), matches(first, "phrase"), matches(l, "signedOff"):
 		return failed("refusal", first)
 	case len(strings.Fields(first)) < 2:
-		return Finding{}
+		return Verdict{}
 	case matches(first, "seen"), rules(l):
 		return nearMiss("refusal", first, "the text describes what was seen, or a general rule")
 	case matches(first, "searched"):
-		return Finding{}
+		return Verdict{}
 	case matches(first, "byID"), matches(first, "undone"), t.obstacle(first) != "":
 		return failed("refusal", first)
 	case matches(first, "sought"), matches(first, "nothing"), matches(first, "done"),
 		strings.HasSuffix(first, "?"), strings.Contains(first, "|"):
-		return Finding{}
+		return Verdict{}
 	case matches(first, "told"):
 		if matches(first, "said") && !strings.Contains(strings.ToLower(first), "failed") {
 			return failed("refusal", first)
 		}
 		quote := shortFirstLine(first)
-		return Finding{Rule: "refusal", Quote: quote, Why: "the text describes the state of something", Supported: true}
+		return Verdict{Rule: "refusal", Quote: quote, Why: "the text describes the state of something", Supported: true}
 	case matches(main(first), "state") && !report(t.all), matches(first, "refused"),
 		matches(main(first), "said"), matches(main(first), "says"):
 		return failed("refusal", first)
@@ -67,7 +67,7 @@ func (t *text) refusal() Finding {
 	if m := pattern("camel").FindStringSubmatch(first); m != nil && refuses(m[1]) {
 		return failed("refusal", first)
 	}
-	return Finding{}
+	return Verdict{}
 }
 
 // sentence returns the first sentence of a line.

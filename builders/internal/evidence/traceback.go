@@ -9,7 +9,7 @@ const stackHead = "Traceback (most recent call last):"
 
 // traceback reads an exception: at the end of the text with its stack, or as the whole text. An exception followed by
 // other output is at most a near miss, because the program continued.
-func (t *text) traceback() Finding {
+func (t *text) traceback() Verdict {
 	// Python and programs that print the same way: the stack, then an unindented line that names the exception.
 	begin := t.all[:min(len(t.all), window)]
 	if strings.Contains(begin, "Exception Group "+stackHead) && matches(t.last(), "groupEnd") {
@@ -32,7 +32,7 @@ func (t *text) traceback() Finding {
 }
 
 // stackAbove reads an exception at the end of the text in the form that Python prints: its stack, then its name.
-func (t *text) stackAbove() (_ Finding, is bool) {
+func (t *text) stackAbove() (_ Verdict, is bool) {
 	head := -1
 	for i, l := range t.tail {
 		if strings.HasPrefix(l, stackHead) || strings.HasPrefix(l, "  File \"") && i == 0 {
@@ -40,7 +40,7 @@ func (t *text) stackAbove() (_ Finding, is bool) {
 		}
 	}
 	if head < 0 && !strings.Contains(t.all[max(0, len(t.all)-window):], "\n"+stackHead) {
-		return Finding{}, false
+		return Verdict{}, false
 	}
 	end := head + 1
 	for end < len(t.tail) && (t.tail[end][0] == ' ' || t.tail[end][0] == '\t') {
@@ -51,7 +51,7 @@ func (t *text) stackAbove() (_ Finding, is bool) {
 		}
 	}
 	if end >= len(t.tail) {
-		return Finding{}, true
+		return Verdict{}, true
 	}
 	after := t.tail[end+1:]
 	continued := slices.ContainsFunc(after, func(l string) bool {
@@ -64,13 +64,13 @@ func (t *text) stackAbove() (_ Finding, is bool) {
 		return nearMiss("traceback", t.tail[end],
 			"the text is a list of exceptions: the same one occurs more than once"), true
 	case !matches(t.tail[end], "exceptionLine") && head < 0:
-		return Finding{}, true
+		return Verdict{}, true
 	}
 	return failed("traceback", t.tail[end]), true
 }
 
 // stackBelow reads an exception whose stack follows it and ends the text.
-func (t *text) stackBelow() Finding {
+func (t *text) stackBelow() Verdict {
 	for i, l := range t.tail {
 		if !matches(l, "panicLine") && !matches(l, "namedError") {
 			continue
@@ -86,11 +86,11 @@ func (t *text) stackBelow() Finding {
 			return failed("traceback", l)
 		}
 	}
-	return Finding{}
+	return Verdict{}
 }
 
 // alone reads an exception whose stack has another format, is above the examined lines, or is missing.
-func (t *text) alone() Finding {
+func (t *text) alone() Verdict {
 	if i := slices.IndexFunc(t.tail, func(l string) bool { return strings.HasPrefix(l, "CallStack (from ") }); i > 0 &&
 		!programContinues(t.tail[i+1:]) { // Haskell
 		return failed("traceback", t.tail[i-1])
@@ -109,7 +109,7 @@ func (t *text) alone() Finding {
 	if n := len(t.tail); n > 1 && matches(t.last(), "namedError") && strings.TrimLeft(t.tail[n-2], " ^~") == "" {
 		return failed("traceback", t.last())
 	}
-	return Finding{}
+	return Verdict{}
 }
 
 // bare returns a line without the mark that some tools put before an error.

@@ -6,11 +6,11 @@ import (
 )
 
 // voice reads a program's final message in a text that no other rule matches.
-func (c Call) voice(t *text) Finding {
+func (c Call) voice(t *text) Verdict {
 	const few = 12 // lines
 	command := c.command()
 	if command == "" {
-		return Finding{}
+		return Verdict{}
 	}
 	if f := c.complaint(t, command); f.Failed || c.reads() != "" {
 		return f
@@ -29,7 +29,7 @@ func (c Call) voice(t *text) Finding {
 		}
 	}
 	if len(t.head) > 1 && t.document("program_message") != "" {
-		return Finding{}
+		return Verdict{}
 	}
 	if l := t.head[0]; len(t.head) <= maxUsageLines && matches(l, "declines") && t.paragraphs() == 0 {
 		return failed("program_message", l)
@@ -37,7 +37,7 @@ func (c Call) voice(t *text) Finding {
 	for _, l := range slices.Backward(t.tail) {
 		if m := pattern("signed").FindStringSubmatch(l); m != nil && starts(command, m[1]) {
 			if matches(m[2], "quiet") {
-				return Finding{}
+				return Verdict{}
 			}
 			return failed("program_message", l)
 		}
@@ -51,7 +51,7 @@ func (c Call) voice(t *text) Finding {
 			break
 		}
 	}
-	return Finding{}
+	return Verdict{}
 }
 
 // maxUsageLines is the maximum number of lines in a program's response to incorrect usage, which gives the mistake and
@@ -61,9 +61,9 @@ const maxUsageLines = 6
 // complaint matches a text that begins with the name of the command's program, as error messages do. In a text of more
 // than maxUsageLines lines, the first lines must include part of a usage message or another line that begins with that
 // name. If the text doesn't match, or its first line is not an error, complaint returns misused's finding.
-func (c Call) complaint(t *text, command string) Finding {
+func (c Call) complaint(t *text, command string) Verdict {
 	if command == "" {
-		return Finding{}
+		return Verdict{}
 	}
 	l := t.head[0]
 	m := pattern("signed").FindStringSubmatch(l)
@@ -82,10 +82,10 @@ func (c Call) complaint(t *text, command string) Finding {
 }
 
 // misused matches a usage message that was not requested: the program prints it instead of doing the work.
-func (c Call) misused(t *text, command string) Finding {
+func (c Call) misused(t *text, command string) Verdict {
 	const most, few = 4000, 4 // bytes, lines
 	if matches(command, "asksHelp") && !matches(command, "host") || len(t.all) > most {
-		return Finding{}
+		return Verdict{}
 	}
 	for _, l := range t.head[:min(maxUsageLines, len(t.head))] {
 		name, rest, _ := strings.Cut(l, " ")
@@ -96,14 +96,14 @@ func (c Call) misused(t *text, command string) Finding {
 			return failed("program_message", l)
 		}
 	}
-	return Finding{}
+	return Verdict{}
 }
 
 // echo finds a line in a short text that rejects one of the command's arguments by name.
-func echo(t *text, command string) Finding {
+func echo(t *text, command string) Verdict {
 	const most = 3 // lines
 	if len(t.head) > most || t.count > 60 || looksLikeLog(t.head) || report(t.all) {
-		return Finding{}
+		return Verdict{}
 	}
 	for _, l := range t.head {
 		if !matches(l, "turnsDown") || matches(l, "figure") || matches(command, "turnsDown") {
@@ -120,7 +120,7 @@ func echo(t *text, command string) Finding {
 			}
 		}
 	}
-	return Finding{}
+	return Verdict{}
 }
 
 // holdsWord reports whether a line contains a word as a whole, not just as part of another word.

@@ -12,9 +12,9 @@ const window = 16 << 10
 const sample = 40
 
 // words judges a text by its words and their positions.
-func (c Call) words(text string) Finding {
+func (c Call) words(text string) Verdict {
 	if text == "" {
-		return Finding{}
+		return Verdict{}
 	}
 	if c.command() != "" && c.reads() == "" && !strings.Contains(text, "\n") {
 		text = pattern("lastLog").ReplaceAllString(text, "Error: ")
@@ -45,7 +45,7 @@ func (c Call) words(text string) Finding {
 	}
 	switch {
 	case f.Rule == "":
-		return Finding{}
+		return Verdict{}
 	case f.Failed && slices.Contains([]string{"http_status", "refusal", "wording", "error_prefix"}, f.Rule) &&
 		matches(t.head[0], "seen"):
 		return nearMiss(f.Rule, f.Quote, "the text describes what a person saw or said")
@@ -98,11 +98,11 @@ func (t *text) last() string { return t.tail[len(t.tail)-1] }
 func (t *text) one() bool { return len(t.head) <= 2 && len(t.all) <= 400 && t.count <= 50 }
 
 // strongest returns the finding of the first rule that matches.
-func (t *text) strongest() Finding {
-	for _, try := range []func() Finding{t.traceback, t.prefix, t.program, t.http, t.refusal} {
+func (t *text) strongest() Verdict {
+	for _, try := range []func() Verdict{t.traceback, t.prefix, t.program, t.http, t.refusal} {
 		if f := try(); f.Rule != "" {
 			return f
 		}
 	}
-	return Finding{}
+	return Verdict{}
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/internal/secret"
 	"github.com/nat-go/nat-go/plugins/internal/wire"
 	pb "github.com/nat-go/nat-go/plugins/proto/nat/builder/v1"
@@ -57,14 +58,14 @@ func (e *PoisonError) Unwrap() error { return e.Err }
 // ConfigError reports that a plugin rejected a builder's config.
 type ConfigError struct {
 	Builder  string
-	Findings []Finding
+	Findings []finding.Finding
 }
 
 func (e *ConfigError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "invalid config of builder %s:", e.Builder)
 	for _, f := range e.Findings {
-		if !f.Warning {
+		if f.Severity == finding.Error {
 			fmt.Fprintf(&b, "\n  %s: %s", cmp.Or(f.Pointer, "(the whole config)"), f.Message)
 		}
 	}
@@ -72,8 +73,8 @@ func (e *ConfigError) Error() string {
 }
 
 // refusal returns a ConfigError if the plugin's findings about a builder's config include an error.
-func refusal(builder string, found []Finding) error {
-	if slices.ContainsFunc(found, func(f Finding) bool { return !f.Warning }) {
+func refusal(builder string, found []finding.Finding) error {
+	if slices.ContainsFunc(found, func(f finding.Finding) bool { return f.Severity == finding.Error }) {
 		return &ConfigError{Builder: builder, Findings: found}
 	}
 	return nil
@@ -125,7 +126,7 @@ func (e *masked) Error() string { return e.secrets.Redact(e.error.Error()) }
 func (e *masked) Unwrap() error { return e.error }
 
 // findings returns the plugin's findings about a config.
-func (p *Plugin) findings(said []*pb.Finding) []Finding {
+func (p *Plugin) findings(said []*pb.Finding) []finding.Finding {
 	found := wire.ReadFindings(said)
 	for i := range found {
 		f := &found[i]

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 
+	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/internal/secret"
 	"github.com/nat-go/nat-go/plugins/internal/wire"
 	pb "github.com/nat-go/nat-go/plugins/proto/nat/builder/v1"
@@ -21,9 +22,6 @@ import (
 
 // BuilderInfo is a builder's description of itself.
 type BuilderInfo = wire.BuilderInfo
-
-// Finding is a plugin's finding about a builder's config; Pointer is a JSON pointer into it.
-type Finding = wire.Finding
 
 // Plugin is a running plugin: Spec.Instances processes of one program. It is safe for concurrent use.
 type Plugin struct {
@@ -103,7 +101,7 @@ func (p *Plugin) Builder(name string) (BuilderInfo, error) {
 }
 
 // Validate asks the plugin to validate a builder's config, a JSON object.
-func (p *Plugin) Validate(ctx context.Context, builder string, config []byte) ([]Finding, error) {
+func (p *Plugin) Validate(ctx context.Context, builder string, config []byte) ([]finding.Finding, error) {
 	if _, err := p.Builder(builder); err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/builders/finding"
 	pb "github.com/nat-go/nat-go/plugins/proto/nat/builder/v1"
 )
 
@@ -46,12 +47,6 @@ type BuilderInfo struct {
 	Kinds        []builders.Kind `json:"-"`
 	RawSteps     bool            `json:"raw_steps"`
 	ConfigSchema []byte          `json:"-"` // JSON Schema 2020-12; if empty, any object is valid
-}
-
-// Finding is a plugin's finding about a builder's config. Only the host knows the position in the user's file.
-type Finding struct {
-	Pointer, Message, Fix, Code string
-	Warning                     bool
 }
 
 // Describe writes a description.
@@ -104,27 +99,37 @@ func ReadDescription(m *pb.DescribeResponse) (Description, error) {
 	return out, d.err
 }
 
-// Findings writes findings.
-func Findings(fs []Finding) (out []*pb.Finding) {
+// Findings writes findings, except for notes. It omits their positions, which refer to the JSON that the host generated
+// from the user's file.
+func Findings(fs []finding.Finding) (out []*pb.Finding) {
 	for _, f := range fs {
+		if f.Severity == finding.Note {
+			continue
+		}
+		fix := f.Fix
+		if fix == "" && f.Suggestion != "" {
+			fix = "did you mean " + f.Suggestion + "?"
+		}
 		severity := pb.Severity_SEVERITY_ERROR
-		if f.Warning {
+		if f.Severity == finding.Warning {
 			severity = pb.Severity_SEVERITY_WARNING
 		}
 		out = append(out, &pb.Finding{
-			Pointer: f.Pointer, Message: f.Message, Fix: f.Fix, Code: f.Code, Severity: severity,
+			Pointer: f.Pointer, Message: f.Message, Fix: fix, Code: f.Code, Severity: severity,
 		})
 	}
 	return out
 }
 
 // ReadFindings reads findings. An unknown severity counts as an error, to be safe.
-func ReadFindings(fs []*pb.Finding) []Finding {
-	var out []Finding
+func ReadFindings(fs []*pb.Finding) (out []finding.Finding) {
 	for _, f := range fs {
-		out = append(out, Finding{
-			Pointer: f.GetPointer(), Message: f.GetMessage(), Fix: f.GetFix(), Code: f.GetCode(),
-			Warning: f.GetSeverity() == pb.Severity_SEVERITY_WARNING,
+		severity := finding.Error
+		if f.GetSeverity() == pb.Severity_SEVERITY_WARNING {
+			severity = finding.Warning
+		}
+		out = append(out, finding.Finding{
+			Pointer: f.GetPointer(), Message: f.GetMessage(), Fix: f.GetFix(), Code: f.GetCode(), Severity: severity,
 		})
 	}
 	return out

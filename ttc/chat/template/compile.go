@@ -257,11 +257,32 @@ func (c *compiler) print(n node, f *frame) stmt {
 	if filter, ok := n.(*filterNode); ok && filter.name == "tojson" {
 		return c.printJSON(filter, f)
 	}
+	if sum, ok := n.(*binaryNode); ok && sum.op == "+" {
+		return c.printSum(sum, f)
+	}
 	at, e := n.at(), c.expr(n, f)
 	return func(st *state) flow {
 		v := e(st)
 		st.pos = at
 		st.print(v)
+		return flowOn
+	}
+}
+
+// printSum prints a + b + c without building its text first.
+func (c *compiler) printSum(n *binaryNode, f *frame) stmt {
+	operands, at := c.exprs(addends(n), f), n.at()
+	return func(st *state) flow {
+		var room [8]val
+		vals, plain := st.operands(room[:0], operands)
+		st.pos = at
+		if !plain {
+			st.print(st.fold(vals))
+			return flowOn
+		}
+		for i := range vals {
+			st.write(vals[i].Text(), rawProv(vals[i]))
+		}
 		return flowOn
 	}
 }

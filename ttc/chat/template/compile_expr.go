@@ -233,28 +233,39 @@ func (c *compiler) sum(n *binaryNode, f *frame) expr {
 	operands, at := c.exprs(addends(n), f), n.at()
 	return func(st *state) val {
 		var room [8]val
-		vals, plain := room[:0], true // whether all operands are strings other than Markup
-		for _, e := range operands {
-			st.step()
-			v := e(st)
-			plain = plain && v.Kind() == pyvalue.KindStr && !isMarkup(v)
-			vals = append(vals, v)
-		}
+		vals, plain := st.operands(room[:0], operands)
 		st.pos = at
 		if !plain {
-			sum := vals[0]
-			for _, v := range vals[1:] {
-				sum = st.arithmetic("+", sum, v)
-			}
-			return sum
+			return st.fold(vals)
 		}
 		b := st.borrow()
-		for _, v := range vals {
-			st.spend(len(v.Text()))
-			b.write(v.Text(), rawProv(v))
+		for i := range vals {
+			st.spend(len(vals[i].Text()))
+			b.write(vals[i].Text(), rawProv(vals[i]))
 		}
 		return st.finish(b)
 	}
+}
+
+// operands evaluates the operands of a sum, and reports whether all are strings other than Markup.
+func (st *state) operands(vals []val, operands []expr) (_ []val, plain bool) {
+	plain = true
+	for _, e := range operands {
+		st.step()
+		v := e(st)
+		plain = plain && v.Kind() == pyvalue.KindStr && !isMarkup(v)
+		vals = append(vals, v)
+	}
+	return vals, plain
+}
+
+// fold adds up the operands of a sum, from left to right.
+func (st *state) fold(vals []val) val {
+	sum := vals[0]
+	for _, v := range vals[1:] {
+		sum = st.arithmetic("+", sum, v)
+	}
+	return sum
 }
 
 func (c *compiler) unary(n *unaryNode, f *frame) expr {

@@ -152,8 +152,7 @@ type fork struct {
 	given   int // index of add_generation_prompt in state.given; -1 if the template doesn't read it
 }
 
-// at is called when the loop has processed the first done items. again repeats the last iteration; it is nil if no item
-// has been processed.
+// at is called when the loop has processed the first done items. again repeats the last iteration, if there was one.
 func (k *fork) at(st *state, items val, done int, again func()) {
 	h := st.heads
 	if h == nil {
@@ -168,7 +167,7 @@ func (k *fork) at(st *state, items val, done int, again func()) {
 	case n < k.least:
 	case h.seen < n || n == len(h.messages):
 		k.heads(st, n, len(st.out.b), nil)
-	case h.before.seen < n && k.repeats && again != nil:
+	case h.before.seen < n && k.repeats && done > 0:
 		k.heads(st, n, h.before.size, again)
 	}
 	h.before.size, h.before.seen, h.before.left, h.before.bytes = len(st.out.b), h.seen, st.left, st.bytes

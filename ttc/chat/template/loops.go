@@ -166,16 +166,15 @@ func (c *compiler) loopBody(n *forNode, outer, body, otherwise *frame, k *fork) 
 			loopValue = pyvalue.OfObject(l)
 		}
 		empty := true
-		var again func()
 		for done := 0; ; done++ {
 			if k != nil && st.heads != nil {
-				k.at(st, items, done, again)
-				again = func() {
+				l, loopValue, last := l, loopValue, item // copies, so that the loop's own variables stay on the stack
+				k.at(st, items, done, func() {
 					if extended {
 						defer l.end()()
 					}
-					turn(st, loopValue, item)
-				}
+					turn(st, loopValue, last)
+				})
 			}
 			st.pos = at
 			var ok bool

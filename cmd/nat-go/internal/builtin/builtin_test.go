@@ -9,7 +9,6 @@ import (
 	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 	"github.com/nat-go/nat-go/plugins/conformance"
-	"github.com/nat-go/nat-go/plugins/host"
 	"github.com/nat-go/nat-go/plugins/sdk"
 )
 
@@ -24,8 +23,12 @@ func TestMain(m *testing.M) {
 // TestConformance: the built-in builders pass everything that third parties' builders have to pass.
 func TestConformance(t *testing.T) {
 	pairs := []byte(`{"ttc_step_name": "dpo_candidate_move"}`)
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
 	conformance.Test(t, conformance.Options{
-		Spec:    host.Spec{Name: PluginName, Self: true, Args: []string{ServeCommand}},
+		Path: program, Args: []string{ServeCommand},
 		Configs: map[string][]byte{dpo.Info().Name: pairs, NATPairs: pairs},
 	})
 }

@@ -21,7 +21,6 @@ import (
 	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/internal/terminal"
 	"github.com/nat-go/nat-go/internal/terminal/columns"
-	"github.com/nat-go/nat-go/plugins/conformance"
 	"github.com/nat-go/nat-go/plugins/host"
 	"github.com/nat-go/nat-go/ttc"
 )
@@ -185,7 +184,7 @@ func newBuildersVerifyCmd() *cobra.Command {
 	cmd := withPlugins(&cobra.Command{
 		Use:   "verify PROGRAM|PLUGIN",
 		Short: "Check that a program is a valid builder plugin",
-		Long: "Check that a program is a valid builder plugin. The checks:\n\n  " + strings.Join(conformance.Names(), ", ") +
+		Long: "Check that a program is a valid builder plugin. The checks:\n\n  " + strings.Join(host.Checks(), ", ") +
 			"\n\nExit code 0 if all pass, 1 if one fails.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -207,15 +206,15 @@ func newBuildersVerifyCmd() *cobra.Command {
 }
 
 // options returns the plugin, the checks and their inputs.
-func (f *verifyFlags) options(cmd *cobra.Command, program string) (conformance.Options, error) {
+func (f *verifyFlags) options(cmd *cobra.Command, program string) (host.VerifyOptions, error) {
 	named, err := findPlugin(cmd, program)
 	if err != nil {
-		return conformance.Options{}, err
+		return host.VerifyOptions{}, err
 	}
-	opt := conformance.Options{Spec: named.Spec, Only: f.only, Configs: map[string][]byte{}}
+	opt := host.VerifyOptions{Spec: named.Spec, Only: f.only, Configs: map[string][]byte{}}
 	opt.Spec.Instances = 1
 	for _, o := range f.only {
-		if !slices.Contains(conformance.Names(), o) {
+		if !slices.Contains(host.Checks(), o) {
 			return opt, exit.Usagef("--only: unknown check %s", o)
 		}
 	}
@@ -238,15 +237,15 @@ func (f *verifyFlags) options(cmd *cobra.Command, program string) (conformance.O
 }
 
 // verifyPlugin runs the checks. On a terminal it shows the name of the last one completed.
-func verifyPlugin(cmd *cobra.Command, opt conformance.Options) (*conformance.Report, error) {
-	var done func(conformance.Result)
+func verifyPlugin(cmd *cobra.Command, opt host.VerifyOptions) (*host.VerifyReport, error) {
+	var done func(host.CheckResult)
 	if !asJSON(cmd) && terminal.Is(cmd.ErrOrStderr()) {
-		done = func(r conformance.Result) {
+		done = func(r host.CheckResult) {
 			fmt.Fprint(cmd.ErrOrStderr(), terminal.ClearLine()+terminal.Line(r.Name))
 		}
 	}
 	opt.Refused = plugins.Refused
-	report, err := conformance.Run(cmd.Context(), opt, done)
+	report, err := host.Verify(cmd.Context(), opt, done)
 	if err != nil {
 		return nil, exit.With(exit.Environment, err)
 	}

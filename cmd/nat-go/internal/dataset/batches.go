@@ -82,7 +82,7 @@ func (r *Report) VerifyBatches(run runfolder.Folder, tok *tokenizer.Tokenizer) e
 	}
 	folder := run.Rel(run.Batches()) + "/"
 	for _, p := range found.Problems {
-		f := Finding{Code: badBatch, File: folder + p.File, Message: p.Text}
+		f := Defect{Code: badBatch, File: folder + p.File, Message: p.Text}
 		if p.Row >= 0 {
 			f.Row = int64(p.Row) + 1
 		}
@@ -101,7 +101,7 @@ func (r *Report) VerifyBatches(run runfolder.Folder, tok *tokenizer.Tokenizer) e
 	}
 	if found.Batches < want {
 		text := fmt.Sprintf("the manifest counts %d batches, but the folder has %d", want, found.Batches)
-		r.Findings = append(r.Findings, Finding{Code: badBatch, File: folder + batch.IndexName, Message: text})
+		r.Findings = append(r.Findings, Defect{Code: badBatch, File: folder + batch.IndexName, Message: text})
 		r.Errors++
 	}
 	return err
@@ -196,7 +196,7 @@ func (v *verifier) tokens(f FormatFolder) error {
 		}}
 		err := v.read(file, &seen, func(n int64, line []byte) error {
 			if wrong := f.Format.tokens.wrong(line); wrong != "" {
-				v.find(Finding{Code: badRow, File: name, Row: n + 1}, "%s", wrong)
+				v.find(Defect{Code: badRow, File: name, Row: n + 1}, "%s", wrong)
 			}
 			return nil
 		})

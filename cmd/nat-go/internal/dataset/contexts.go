@@ -299,7 +299,7 @@ func (c *formatCheck) contexts(file int, o *Origin) error {
 	}
 	turn, err := c.context.origin(file, o)
 	if turn > 0 {
-		c.find(Finding{Code: foreignContext, File: c.names[file], Row: o.Row + 1},
+		c.find(Defect{Code: foreignContext, File: c.names[file], Row: o.Row + 1},
 			"turn %d is trained in a context that the record doesn't have: messages, results or tools before the "+
 				"turn, or the turn itself, are missing or different", turn)
 	}
@@ -311,10 +311,10 @@ func (c *formatCheck) countContexts(origins string) {
 	x := &c.context
 	switch {
 	case x.without > 0 && x.named:
-		c.find(Finding{Code: originsDiffer, File: origins}, "file lacks the contexts of %s",
+		c.find(Defect{Code: originsDiffer, File: origins}, "file lacks the contexts of %s",
 			ledger.Quantity(x.without, "row"))
 	case x.without > 0:
-		c.warn(Finding{Code: notTraced, File: origins},
+		c.warn(Defect{Code: notTraced, File: origins},
 			"file doesn't list the contexts in which turns are trained, because an older nat-go wrote it")
 	default:
 		c.report.Contexts = append(c.report.Contexts, formatContexts{
@@ -400,7 +400,7 @@ func (v *verifier) sameRows(name string, file, second RowFile) error {
 	}
 	return file.each(func(n int64, line []byte) error {
 		if n >= int64(len(due)) || xxh3.Hash(line) != due[n] {
-			v.find(Finding{Code: foreignContext, File: name, Row: n + 1},
+			v.find(Defect{Code: foreignContext, File: name, Row: n + 1},
 				"row differs from a second encoding of its record")
 		}
 		return nil

@@ -5,9 +5,6 @@
 // rendered, the model's chat template. Formats lists all formats. Verify reads the written files and trusts nothing
 // else.
 //
-// Its Finding is not the one in package finding: `dataset verify --json` prints it, it refers to a row rather than a
-// position in a configuration, and it counts unlisted findings.
-//
 // It is one large package because all of its parts depend on the layout of a data set: formats, files, origins. It
 // hashes the content of rows that are read back (sharing.go) rather than the bytes of the record log, because a
 // verifier must not trust the log.

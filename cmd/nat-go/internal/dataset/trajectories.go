@@ -31,7 +31,7 @@ func (v *verifier) trajectories(path string) error {
 		return err
 	}
 	seen.Bytes = info.Size()
-	at := Finding{Code: badRow, File: seen.Path}
+	at := Defect{Code: badRow, File: seen.Path}
 	if seen.Bytes > maxTrajectories {
 		v.warn(at, "file is larger than %d GiB and was not checked", maxTrajectories>>30)
 		return nil

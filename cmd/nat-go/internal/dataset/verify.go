@@ -21,7 +21,7 @@ import (
 // Report is the result of Verify.
 type Report struct {
 	Files    []Verified `json:"files"`
-	Findings []Finding  `json:"findings"`
+	Findings []Defect   `json:"findings"`
 	// Batches and TokenRows count the token batches, and the rows in them, that were checked with the tokenizer.
 	Batches   int64 `json:"batches,omitempty"`
 	TokenRows int64 `json:"token_rows,omitempty"`
@@ -38,8 +38,8 @@ type Verified struct {
 	Shape  string `json:"shape"`
 }
 
-// Finding describes a defect in a data set.
-type Finding struct {
+// Defect describes a defect in a data set.
+type Defect struct {
 	Code    string `json:"code"` // explained by `nat-go explain`
 	Warning bool   `json:"warning,omitempty"`
 	File    string `json:"file"` // <format>/<file>, or a path in the run's folder
@@ -49,7 +49,7 @@ type Finding struct {
 }
 
 // Place returns the finding's location as file:row.
-func (f *Finding) Place() string {
+func (f *Defect) Place() string {
 	if f.Row == 0 {
 		return f.File
 	}
@@ -97,10 +97,10 @@ type verifier struct {
 }
 
 func newVerifier() *verifier {
-	return &verifier{report: &Report{Files: []Verified{}, Findings: []Finding{}}, more: map[string]int{}}
+	return &verifier{report: &Report{Files: []Verified{}, Findings: []Defect{}}, more: map[string]int{}}
 }
 
-func (v *verifier) find(f Finding, format string, a ...any) {
+func (v *verifier) find(f Defect, format string, a ...any) {
 	if f.Warning {
 		v.report.Warnings++
 	} else {
@@ -121,7 +121,7 @@ func (v *verifier) find(f Finding, format string, a ...any) {
 	}
 }
 
-func (v *verifier) warn(f Finding, format string, a ...any) {
+func (v *verifier) warn(f Defect, format string, a ...any) {
 	f.Warning = true
 	v.find(f, format, a...)
 }
@@ -176,7 +176,7 @@ func (c *formatCheck) file(i int) error {
 	check := func(n int64, line []byte) error {
 		row, err := c.folder.Format.Read(line)
 		if err != nil {
-			c.find(Finding{Code: badRow, File: c.names[i], Row: n + 1}, "%v", err)
+			c.find(Defect{Code: badRow, File: c.names[i], Row: n + 1}, "%v", err)
 			return c.context.row(c.folder.Format.Format, nil)
 		}
 		if err := c.context.row(c.folder.Format.Format, row); err != nil {
@@ -189,18 +189,18 @@ func (c *formatCheck) file(i int) error {
 		case seen.Shape == "":
 			seen.Shape, seen.Kind = row.Shape, row.Kind.String()
 		case seen.Shape != row.Shape:
-			c.find(Finding{Code: mixedShapes, File: c.names[i], Row: n + 1},
+			c.find(Defect{Code: mixedShapes, File: c.names[i], Row: n + 1},
 				"row has the shape {%s}, but the preceding rows have the shape {%s}", row.Shape, seen.Shape)
 		}
 		if wrong := whyUseless(row); wrong != "" {
-			c.find(Finding{Code: emptyLesson, File: c.names[i], Row: n + 1}, "%s", wrong)
+			c.find(Defect{Code: emptyLesson, File: c.names[i], Row: n + 1}, "%s", wrong)
 		}
 		return c.index(row, occurrence{split: file.Split, file: uint32(i), row: n})
 	}
 	err := c.read(file, &seen, check)
 	if !c.folder.Format.Service {
 		for _, x := range reading.changes() {
-			c.warn(Finding{Code: readOtherwise, File: c.names[i]},
+			c.warn(Defect{Code: readOtherwise, File: c.names[i]},
 				"%s; %s%s has the same rows with their columns declared", x, seen.Format, rows.TableSuffix)
 		}
 	}
@@ -328,8 +328,8 @@ func (g *shared) firstOf(side int) occurrence {
 	return g.first[rows.Validation][side]
 }
 
-func (c *formatCheck) at(code string, s occurrence) Finding {
-	return Finding{Code: code, File: c.names[s.file], Row: s.row + 1}
+func (c *formatCheck) at(code string, s occurrence) Defect {
+	return Defect{Code: code, File: c.names[s.file], Row: s.row + 1}
 }
 
 func (c *formatCheck) place(s occurrence) string {
@@ -368,7 +368,7 @@ func (c *formatCheck) origins() error {
 	examples := newSharing(c.tmp)
 	defer examples.close()
 	err := eachLine(c.folder.Origins, DefaultLimits, func(n int64, line []byte) error {
-		f := Finding{Code: originsDiffer, File: name, Row: n + 1}
+		f := Defect{Code: originsDiffer, File: name, Row: n + 1}
 		var o Origin
 		if err := json.Unmarshal(line, &o); err != nil {
 			c.find(f, "cannot read the line: %v", err)
@@ -393,7 +393,7 @@ func (c *formatCheck) origins() error {
 	}
 	for i, n := range next {
 		if n < c.counts[i] {
-			c.find(Finding{Code: originsDiffer, File: name}, "%s has %d rows, but only %d have an origin",
+			c.find(Defect{Code: originsDiffer, File: name}, "%s has %d rows, but only %d have an origin",
 				c.folder.Files[i].Name, c.counts[i], n)
 		}
 	}
@@ -416,7 +416,7 @@ func (v *verifier) manifest(written []runfolder.Written) {
 		for _, f := range w.Files {
 			got := there[f.Path]
 			delete(there, f.Path)
-			at := Finding{Code: manifestWrong, File: f.Path}
+			at := Defect{Code: manifestWrong, File: f.Path}
 			switch {
 			case got == nil:
 				v.find(at, "file is in the manifest but not in the folder")
@@ -431,7 +431,7 @@ func (v *verifier) manifest(written []runfolder.Written) {
 	}
 	for _, f := range v.report.Files {
 		if there[f.Path] != nil {
-			v.find(Finding{Code: manifestWrong, File: f.Path}, "file is in the folder but not in the manifest")
+			v.find(Defect{Code: manifestWrong, File: f.Path}, "file is in the folder but not in the manifest")
 		}
 	}
 }

@@ -27,7 +27,7 @@ import (
 // and why is the reason.
 func (r *Report) VerifyRun(run runfolder.Folder, manifest *runfolder.Manifest, why error) error {
 	before := r.Findings // the new ones come first
-	r.Findings = []Finding{}
+	r.Findings = []Defect{}
 	v := &verifier{report: r, more: map[string]int{}}
 	defer func() { r.Findings = append(r.Findings, before...) }()
 	if err := v.checkLock(run); err != nil {
@@ -36,16 +36,16 @@ func (r *Report) VerifyRun(run runfolder.Folder, manifest *runfolder.Manifest, w
 	name := run.Rel(run.Manifest())
 	switch {
 	case errors.Is(why, fs.ErrNotExist):
-		v.find(Finding{Code: notVerifiable, File: name}, "not verifiable: the run's manifest, which "+
+		v.find(Defect{Code: notVerifiable, File: name}, "not verifiable: the run's manifest, which "+
 			"lists its files, is missing; `nat-go finetune resume %s` continues an interrupted run", run)
 	case why != nil:
-		v.find(Finding{Code: notVerifiable, File: name}, "not verifiable: %v", why)
+		v.find(Defect{Code: notVerifiable, File: name}, "not verifiable: %v", why)
 	case manifest.Files == nil:
-		v.find(Finding{Code: notVerifiable, File: name},
+		v.find(Defect{Code: notVerifiable, File: name},
 			"not verifiable: the manifest lacks hashes of the run's files, because it was written by an older nat-go")
 	default:
 		if manifest.Status != runfolder.Completed {
-			v.find(Finding{Code: notVerifiable, File: name}, "the run ended as %s: %s", manifest.Status, manifest.Error)
+			v.find(Defect{Code: notVerifiable, File: name}, "the run ended as %s: %s", manifest.Status, manifest.Error)
 		}
 		if err := v.files(run, manifest, r.Files); err != nil {
 			return err
@@ -56,7 +56,7 @@ func (r *Report) VerifyRun(run runfolder.Folder, manifest *runfolder.Manifest, w
 
 // checkLock reports a process that is working in the folder or was killed there, and any temporary files left behind.
 func (v *verifier) checkLock(run runfolder.Folder) error {
-	at := Finding{Code: interrupted, File: "."}
+	at := Defect{Code: interrupted, File: "."}
 	left, err := run.LeftBy()
 	var busy *runfolder.Busy
 	switch {
@@ -109,7 +109,7 @@ func (v *verifier) files(run runfolder.Folder, manifest *runfolder.Manifest, rea
 			}
 		}
 		if got.XXH3 != want.XXH3 {
-			v.find(Finding{Code: manifestWrong, File: rel},
+			v.find(Defect{Code: manifestWrong, File: rel},
 				"content has changed since it was written: xxh3 is %s, was %s", got.XXH3, want.XXH3)
 		}
 		return nil
@@ -119,7 +119,7 @@ func (v *verifier) files(run runfolder.Folder, manifest *runfolder.Manifest, rea
 	}
 	for _, f := range manifest.Files {
 		if _, missing := due[f.Path]; missing && !rows[f.Path] {
-			v.find(Finding{Code: manifestWrong, File: f.Path}, "file is in the manifest but not in the folder")
+			v.find(Defect{Code: manifestWrong, File: f.Path}, "file is in the manifest but not in the folder")
 		}
 	}
 	return nil
@@ -130,7 +130,7 @@ func (v *verifier) files(run runfolder.Folder, manifest *runfolder.Manifest, rea
 func (v *verifier) present(
 	rel string, info fs.FileInfo, want runfolder.File, inManifest bool, known map[string]runfolder.File,
 ) bool {
-	at := Finding{Code: manifestWrong, File: rel}
+	at := Defect{Code: manifestWrong, File: rel}
 	switch {
 	case info.IsDir() && inManifest:
 		return true
@@ -160,7 +160,7 @@ func (r *Report) VerifyLog(p *Place, manifest *runfolder.Manifest) error {
 }
 
 func (v *verifier) log(p *Place, manifest *runfolder.Manifest) error {
-	at := Finding{Code: logDiffers, File: p.Run.Rel(p.Run.Decisions())}
+	at := Defect{Code: logDiffers, File: p.Run.Rel(p.Run.Decisions())}
 	d, err := p.Decisions()
 	if err != nil {
 		v.find(at, "%v", err)
@@ -179,7 +179,7 @@ func (v *verifier) log(p *Place, manifest *runfolder.Manifest) error {
 	for _, f := range p.Texts() {
 		if f.Origins == "" {
 			name := p.Run.Rel(f.Dir) + "/" + originsName
-			v.find(Finding{Code: logDiffers, File: name}, "the file is missing, so the origin of the rows is unknown")
+			v.find(Defect{Code: logDiffers, File: name}, "the file is missing, so the origin of the rows is unknown")
 			continue
 		}
 		o, err := v.readOrigins(f)
@@ -215,17 +215,17 @@ func (v *verifier) always(p *Place, m *runfolder.Manifest) {
 	for _, path := range []string{p.Run.Config(), p.Run.Begun(), p.Run.Dropped()} {
 		rel := p.Run.Rel(path)
 		if !slices.ContainsFunc(m.Files, func(f runfolder.File) bool { return f.Path == rel }) {
-			v.find(Finding{Code: logDiffers, File: rel}, "every run has this file, but the manifest doesn't list it")
+			v.find(Defect{Code: logDiffers, File: rel}, "every run has this file, but the manifest doesn't list it")
 		}
 	}
 	if _, err := readDrops(p.Run.Dropped()); err != nil {
-		v.find(Finding{Code: logDiffers, File: p.Run.Rel(p.Run.Dropped())}, "%v", err)
+		v.find(Defect{Code: logDiffers, File: p.Run.Rel(p.Run.Dropped())}, "%v", err)
 	}
 }
 
 // counts compares the manifest's counts with the log and the decisions, and reports negative counts.
 func (v *verifier) counts(run runfolder.Folder, m *runfolder.Manifest, d *curate.Decisions) {
-	at := Finding{Code: logDiffers, File: run.Rel(run.Manifest())}
+	at := Defect{Code: logDiffers, File: run.Rel(run.Manifest())}
 	c := &m.Counts
 	if n := int64(d.Len()); c.Records != n {
 		v.find(at, "manifest counts %d records, but the log has %d", c.Records, n)
@@ -340,7 +340,7 @@ func (o *originsRead) rest(v *verifier) error {
 		return fmt.Errorf("%s: %w", o.name, o.err)
 	}
 	if o.more {
-		v.find(Finding{Code: logDiffers, File: o.name, Row: o.n},
+		v.find(Defect{Code: logDiffers, File: o.name, Row: o.n},
 			"line refers to record %s in %s, but the record log doesn't have that record here with these contexts, or "+
 				"curation didn't assign the record to that file", o.line.Record, o.line.File)
 	}

@@ -11,9 +11,6 @@
 // the tool definitions), so that a difference can be put into words: "TRL trains on 212 tokens here that we don't: tool
 // results".
 //
-// Its Finding is not the one in package finding: it is a difference as printed by `doctor --json`, without a position
-// or code.
-//
 // If the user names the folder that the model is served from, the package also compares its template, vocabulary,
 // special tokens and stop tokens with the folder used for training.
 package doctor

@@ -23,13 +23,13 @@ import (
 
 // Serving describes the differences between the folder that a model is served from and the one it is trained with.
 type Serving struct {
-	Dir      string    `json:"dir"`
-	Checked  []string  `json:"checked"` // what was compared
-	Findings []Finding `json:"findings"`
+	Dir      string       `json:"dir"`
+	Checked  []string     `json:"checked"` // what was compared
+	Findings []Difference `json:"findings"`
 }
 
-// Finding is a difference that matters.
-type Finding struct {
+// Difference is a difference that matters.
+type Difference struct {
 	About string `json:"about"` // template, vocabulary, tokenizer, special_tokens, stop, model
 	Text  string `json:"text"`
 }
@@ -45,7 +45,7 @@ func (s *Serving) text(b *bytes.Buffer) {
 }
 
 func (s *Serving) find(about, format string, a ...any) {
-	s.Findings = append(s.Findings, Finding{about, fmt.Sprintf(format, a...)})
+	s.Findings = append(s.Findings, Difference{about, fmt.Sprintf(format, a...)})
 }
 
 // folder is one side of the comparison.
@@ -59,7 +59,7 @@ type folder struct {
 // compareServing compares cfg's template and the tokenizer in dir with those in the folder that a model is served from.
 // To compare the templates, it renders the inputs' conversations.
 func compareServing(cfg collator.Config, dir, serving string, inputs []*Input) (*Serving, error) {
-	s := &Serving{Dir: serving, Findings: []Finding{}}
+	s := &Serving{Dir: serving, Findings: []Difference{}}
 	render, err := rendererOf(cfg, cfg.Tokenizer, cfg.Template)
 	if err != nil {
 		return nil, err

@@ -144,7 +144,7 @@ func TestARunWithoutAManifestIsNotVerifiable(t *testing.T) {
 				}
 			}
 			r := verifyRun(t, run)
-			if !slices.ContainsFunc(r.Findings, func(f dataset.Finding) bool { return f.Code == "NG5012" }) {
+			if !slices.ContainsFunc(r.Findings, func(f dataset.Defect) bool { return f.Code == "NG5012" }) {
 				t.Errorf("%s: %+v", what, r.Findings)
 			}
 		})

@@ -27,7 +27,6 @@ import (
 	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/internal/terminal"
 	"github.com/nat-go/nat-go/internal/terminal/columns"
-	"github.com/nat-go/nat-go/plugins/conformance"
 	"github.com/nat-go/nat-go/plugins/host"
 )
 
@@ -167,7 +166,7 @@ func (t *Try) Run(ctx context.Context, p *host.Plugin, w, wrong io.Writer) error
 			return err
 		}
 	}
-	results, err := conformance.Build(ctx, p, t.Builder, t.Settings, groups)
+	results, err := host.Build(ctx, p, t.Builder, t.Settings, groups)
 	if _, ok := errors.AsType[*host.ConfigError](err); ok {
 		return exit.With(exit.Usage, err)
 	}

@@ -155,7 +155,7 @@ func newGo(t *testing.T, name string) string {
 func TestNewGoAndLock(t *testing.T) {
 	binary := newGo(t, "my-pairs")
 	t.Setenv("XDG_CACHE_HOME", t.TempDir()) // not earlier: the go command's cache is there too
-	conformance.Test(t, conformance.Options{Spec: host.Spec{Name: "my-pairs", Path: binary}})
+	conformance.Test(t, conformance.Options{Path: binary})
 
 	configured := []config.Plugin{{Name: "acme", Path: binary}}
 	dir := t.TempDir()
@@ -176,7 +176,7 @@ func TestNewGoAndLock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	results, err := conformance.Build(context.Background(), p, "my_pairs", []byte("{}"), groups)
+	results, err := host.Build(context.Background(), p, "my_pairs", []byte("{}"), groups)
 	if err != nil || len(results[0].Records) != 1 {
 		t.Fatal(results, err)
 	}
@@ -252,7 +252,7 @@ func TestNewPython(t *testing.T) {
 		t.Fatal(err)
 	}
 	spec := host.Spec{Name: "my-best", Path: script, StartTimeout: time.Minute}
-	conformance.Test(t, conformance.Options{Spec: spec})
+	conformance.Test(t, conformance.Options{Path: script, StartTimeout: time.Minute})
 	p, err := host.Start(t.Context(), spec, zerolog.Nop())
 	if err != nil {
 		t.Fatal(err)
@@ -262,7 +262,7 @@ func TestNewPython(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	results, err := conformance.Build(context.Background(), p, "my_best", []byte("{}"), groups)
+	results, err := host.Build(context.Background(), p, "my_best", []byte("{}"), groups)
 	if err != nil || len(results[0].Records) != 1 {
 		t.Fatal(results, err)
 	}

@@ -168,18 +168,11 @@ func Groups(
 	return groups, drops, nil
 }
 
-// Findings converts a plugin's findings about a builder's settings to findings of package finding. Their pointers are
-// relative to the builder's block.
-func Findings(fs []host.Finding) (out []finding.Finding) {
-	for _, f := range fs {
-		severity := finding.Error
-		if f.Warning {
-			severity = finding.Warning
-		}
-		out = append(out, finding.Finding{
-			Pointer: f.Pointer, Code: cmp.Or(f.Code, config.CodeRefused), Severity: severity, Message: f.Message,
-			Fix: f.Fix,
-		})
+// Findings gives a plugin's findings about a builder's settings a code. Their pointers are relative to the builder's
+// block.
+func Findings(fs []finding.Finding) []finding.Finding {
+	for i := range fs {
+		fs[i].Code = cmp.Or(fs[i].Code, config.CodeRefused)
 	}
-	return out
+	return fs
 }

@@ -1,4 +1,4 @@
-package conformance
+package kit
 
 import (
 	"fmt"
@@ -14,7 +14,7 @@ import (
 )
 
 func TestPythonExample(t *testing.T) {
-	root, err := filepath.Abs(filepath.Join("..", ".."))
+	root, err := filepath.Abs(filepath.Join("..", "..", ".."))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,7 +22,7 @@ func TestPythonExample(t *testing.T) {
 	start := fmt.Sprintf("import sys; sys.dont_write_bytecode = True; sys.path[:0] = [%q, %q]; import best_of_n; best_of_n.main()",
 		filepath.Join(root, "plugins", "python"), filepath.Join(root, "examples", "python-builder"))
 	spec := host.Spec{Name: "best-of-n", Path: python, Args: []string{"-c", start}}
-	t.Run("conformance", func(t *testing.T) { Test(t, Options{Spec: spec}) })
+	t.Run("checks", func(t *testing.T) { passes(t, spec) })
 	t.Run("records", func(t *testing.T) {
 		k := &kit{opt: Options{Spec: spec}}
 		if err := k.each(t.Context(), func(p *host.Plugin, b host.BuilderInfo) error {
@@ -48,7 +48,7 @@ func TestPythonExample(t *testing.T) {
 
 // TestGoExample builds the Go example, which is a module of its own, the way an outsider would.
 func TestGoExample(t *testing.T) {
-	dir := filepath.Join("..", "..", "examples", "go-builder")
+	dir := filepath.Join("..", "..", "..", "examples", "go-builder")
 	binary := filepath.Join(t.TempDir(), "length-dpo")
 	for _, args := range [][]string{{"vet", "."}, {"build", "-o", binary, "."}, {"test", "."}} {
 		cmd := exec.Command("go", args...)
@@ -58,5 +58,5 @@ func TestGoExample(t *testing.T) {
 			t.Fatalf("go %v: %v\n%s", args, err, out)
 		}
 	}
-	Test(t, Options{Spec: host.Spec{Name: "length-dpo", Path: binary}})
+	passes(t, host.Spec{Name: "length-dpo", Path: binary})
 }

@@ -1,4 +1,4 @@
-package conformance
+package kit
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/plugins/internal/host"
 	pb "github.com/nat-go/nat-go/plugins/proto/nat/builder/v1"
@@ -127,14 +128,14 @@ func checkBadConfig(ctx context.Context, k *kit) error {
 
 func checkValidate(ctx context.Context, k *kit) error {
 	return k.each(ctx, func(p *host.Plugin, b host.BuilderInfo) error {
-		var before []host.Finding
+		var before []finding.Finding
 		for i := range 2 {
 			found, err := p.Validate(ctx, b.Name, k.config(b.Name))
 			if err != nil {
 				return err
 			}
 			for _, f := range found {
-				if !f.Warning {
+				if f.Severity == finding.Error {
 					return fmt.Errorf("unexpected refusal of the config: %s %s", f.Pointer, f.Message)
 				}
 			}

@@ -1,4 +1,4 @@
-package conformance
+package kit
 
 import (
 	"cmp"
@@ -51,8 +51,8 @@ func Names() (names []string) {
 	return names
 }
 
-// Run runs the checks. It returns an error only if no program is given or ctx is done; failures are in the report. If
-// done isn't nil, it is called after each check.
+// Run runs the checks. It returns an error only if no program is given, a check is unknown or ctx is done; failures are
+// in the report. If done isn't nil, it is called after each check.
 func Run(ctx context.Context, opt Options, done func(Result)) (*Report, error) {
 	opt.Spec.StartTimeout = cmp.Or(opt.Spec.StartTimeout, 20*time.Second)
 	opt.Spec.BatchTimeout = cmp.Or(opt.Spec.BatchTimeout, 20*time.Second)
@@ -60,6 +60,11 @@ func Run(ctx context.Context, opt Options, done func(Result)) (*Report, error) {
 	opt.Spec.Name = cmp.Or(opt.Spec.Name, "plugin")
 	if opt.Spec.Path == "" && !opt.Spec.Self {
 		return nil, errors.New("missing program to check")
+	}
+	for _, name := range opt.Only {
+		if !slices.Contains(Names(), name) {
+			return nil, fmt.Errorf("unknown check %s", name)
+		}
 	}
 	k := &kit{opt: opt}
 	report := &Report{}
