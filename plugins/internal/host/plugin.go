@@ -55,7 +55,8 @@ func Start(ctx context.Context, spec Spec, log zerolog.Logger) (*Plugin, error) 
 func Connect(
 	ctx context.Context, spec Spec, dial func(context.Context) (net.Conn, error), log zerolog.Logger,
 ) (*Plugin, error) {
-	p := &Plugin{spec: spec.withDefaults(), log: log, secrets: new(secret.Values), connect: dialMemory(dial)}
+	p := &Plugin{spec: spec.withDefaults(), log: log, secrets: new(secret.Values)}
+	p.connect = dialed(dial, p.spec.StartTimeout)
 	return p.start(ctx)
 }
 
