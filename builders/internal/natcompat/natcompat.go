@@ -285,20 +285,13 @@ func parseCandidate(step natmodel.Step, prompts map[string]*prompt) (c candidate
 		return c, false, nil
 	}
 	var turn, turnIndex, index, score, input, output json.Raw
+	fields := map[string]*json.Raw{
+		"turn_id": &turn, "turn_index": &turnIndex, "candidate_index": &index, "score": &score,
+		"input": &input, "output": &output,
+	}
 	for key, v := range step.Data.Members() {
-		switch string(key.Bytes()) {
-		case "turn_id":
-			turn = v
-		case "turn_index":
-			turnIndex = v
-		case "candidate_index":
-			index = v
-		case "score":
-			score = v
-		case "input":
-			input = v
-		case "output":
-			output = v
+		if to := fields[string(key.Bytes())]; to != nil {
+			*to = v
 		}
 	}
 	// TTCEventData rejects the object when any field is invalid, and looks for missing fields only after that.

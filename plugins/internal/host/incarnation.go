@@ -32,7 +32,6 @@ import (
 
 // incarnation is a single run of a plugin's process. After a failure it is never restarted.
 type incarnation struct {
-	number int
 	conn   *grpc.ClientConn
 	rpc    pb.BuilderClient
 	desc   wire.Description
@@ -109,7 +108,7 @@ func (p *Plugin) launch(ctx context.Context, number int) (*incarnation, error) {
 	proc := &program{name: p.spec.Name, limit: p.spec.Memory, pump: pump, done: make(chan struct{})}
 	proc.handshake, proc.handshakeW = io.Pipe()
 	proc.stderr, proc.stderrW = io.Pipe()
-	inc := &incarnation{number: number, proc: proc, dead: make(chan struct{}), gone: make(chan struct{})}
+	inc := &incarnation{proc: proc, dead: make(chan struct{}), gone: make(chan struct{})}
 	config := inc.clientConfig(&p.spec, p.runDir.path, log, pump)
 	config.RunnerFunc = func(_ hclog.Logger, cmd *exec.Cmd, sockets string) (runner.Runner, error) {
 		proc.sockets = sockets
@@ -383,7 +382,7 @@ func (s *Spec) command(file string, args, handshakeEnv []string) process.Config 
 
 // dialed returns a connector to a plugin that the host didn't start, and so never ends.
 func dialed(dial func(context.Context) (net.Conn, error), timeout time.Duration) connector {
-	return func(ctx context.Context, number int) (*incarnation, error) {
+	return func(ctx context.Context, _ int) (*incarnation, error) {
 		opts := append(dialOptions(),
 			grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return dial(ctx) }),
 			grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -391,7 +390,7 @@ func dialed(dial func(context.Context) (net.Conn, error), timeout time.Duration)
 		if err != nil {
 			return nil, err
 		}
-		inc := &incarnation{number: number, conn: conn, dead: make(chan struct{}), gone: make(chan struct{})}
+		inc := &incarnation{conn: conn, dead: make(chan struct{}), gone: make(chan struct{})}
 		if err := inc.describe(ctx, timeout); err != nil {
 			inc.fail(err)
 			<-inc.gone // wait: fail closes the connection
