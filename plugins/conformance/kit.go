@@ -15,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/plugins/internal/host"
 	pb "github.com/nat-go/nat-go/plugins/proto/nat/builder/v1"
 	"github.com/nat-go/nat-go/ttc"
@@ -45,12 +46,7 @@ type kit struct {
 }
 
 // Names lists the checks in order.
-func Names() (names []string) {
-	for _, c := range checks {
-		names = append(names, c.name)
-	}
-	return names
-}
+func Names() []string { return lists.Map(checks, func(c check) string { return c.name }) }
 
 // Run runs the checks. It returns an error only if no program is given or ctx is done; failures are in the report. If
 // done isn't nil, it is called after each check.

@@ -128,18 +128,28 @@ func (s *subject) malformed(ctx context.Context, name string, bad *pb.BuildReque
 	}
 	_ = stream.CloseSend()
 	for {
-		m, err := stream.Recv()
+		done, err := answer(stream)
 		switch {
 		case errors.Is(err, io.EOF):
 			return fmt.Errorf("missing refusal: %s is accepted", name)
 		case ctx.Err() != nil:
 			return fmt.Errorf("%s: missing refusal: the stream neither fails nor ends", name)
-		case err != nil:
+		case err != nil || done.GetError() != nil:
 			return nil
 		}
+	}
+}
+
+// answer returns the end of the next group's results.
+func answer(stream pb.Builder_BuildClient) (*pb.Done, error) {
+	for {
+		m, err := stream.Recv()
+		if err != nil {
+			return nil, err
+		}
 		for _, part := range m.GetParts() {
-			if part.GetDone().GetError() != nil {
-				return nil
+			if part.GetDone() != nil {
+				return part.GetDone(), nil
 			}
 		}
 	}
@@ -206,17 +216,8 @@ func checkVersionSkew(ctx context.Context, k *kit) error {
 		if err := w.Flush(); err != nil {
 			return err
 		}
-		for {
-			m, err := stream.Recv()
-			if err != nil {
-				return err
-			}
-			for _, part := range m.GetParts() {
-				if part.GetDone() != nil {
-					return nil
-				}
-			}
-		}
+		_, err = answer(stream)
+		return err
 	})
 }
 
