@@ -385,7 +385,8 @@ func dialed(dial func(context.Context) (net.Conn, error), timeout time.Duration)
 	return func(ctx context.Context, _ int) (*incarnation, error) {
 		opts := append(dialOptions(),
 			grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return dial(ctx) }),
-			grpc.WithTransportCredentials(insecure.NewCredentials()))
+			grpc.WithTransportCredentials(insecure.NewCredentials()),
+			grpc.FailOnNonTempDialError(true)) //nolint:staticcheck // go-plugin sets it, too
 		conn, err := grpc.NewClient("passthrough:plugin", opts...)
 		if err != nil {
 			return nil, err
