@@ -12,7 +12,6 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/nat-go/nat-go/builders/yamldoc"
-	"github.com/nat-go/nat-go/internal/lists"
 )
 
 // Draft is a version of JSON Schema. Only keywords that both drafts share are written.
@@ -93,7 +92,11 @@ func (s *Spec) typeSchema() map[string]any {
 	case Bytes:
 		m["type"], m["format"] = []string{"string", "integer"}, formatSize
 	case Union:
-		m["anyOf"] = lists.Map(s.OneOf, func(o *Spec) any { return o.SchemaMap() })
+		var of []any
+		for _, o := range s.OneOf {
+			of = append(of, o.SchemaMap())
+		}
+		m["anyOf"] = of
 	}
 	switch s.Kind {
 	case Int, Float, Duration, Bytes:

@@ -16,7 +16,6 @@ import (
 
 	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/builders/yamldoc"
-	"github.com/nat-go/nat-go/internal/lists"
 )
 
 // Kind is the kind of a value.
@@ -395,12 +394,20 @@ func (s *Spec) expects() string {
 }
 
 func quoteAll(names []string) string {
-	return strings.Join(lists.Map(names, strconv.Quote), ", ")
+	q := make([]string, len(names))
+	for i, n := range names {
+		q[i] = strconv.Quote(n)
+	}
+	return strings.Join(q, ", ")
 }
 
 // Names lists the keys of an object.
 func (s *Spec) Names() []string {
-	return lists.Map(s.Fields, func(f Field) string { return f.Name })
+	out := make([]string, len(s.Fields))
+	for i, f := range s.Fields {
+		out[i] = f.Name
+	}
+	return out
 }
 
 // Nearest guesses which key was meant by an unknown one. It returns a key of the object, or else the path of a more

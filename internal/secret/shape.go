@@ -7,8 +7,6 @@ import (
 	"strings"
 	"sync"
 	"unicode"
-
-	"github.com/nat-go/nat-go/internal/lists"
 )
 
 // secretWords are the endings of names whose values are secrets.
@@ -158,8 +156,11 @@ func Shape(s string) string {
 }
 
 // spansIn returns the byte ranges [from, to) of possible secrets, in order and disjoint.
-func spansIn(s string) [][2]int {
-	return merge(lists.Map(Find(s), func(p Place) [2]int { return [2]int{p.From, p.To} }))
+func spansIn(s string) (out [][2]int) {
+	for _, p := range Find(s) {
+		out = append(out, [2]int{p.From, p.To})
+	}
+	return merge(out)
 }
 
 // merge sorts spans and joins touching ones.
