@@ -9,10 +9,13 @@ import (
 	"github.com/nat-go/nat-go/internal/secret"
 )
 
-// Secret is text that is never shown: it prints as "[secret]", or as nothing if it is empty. Reveal returns the text.
+// Secret is text that is never shown: it prints as "[secret]", or as nothing if it is empty.
 type Secret struct{ hidden }
 
 type hidden = secret.Text
+
+// Reveal returns the text itself.
+func (s Secret) Reveal() string { return s.hidden.Reveal() }
 
 // Size is a number of bytes, written "512MiB", "1.5GB" or as a plain number.
 type Size int64
