@@ -2,7 +2,6 @@ package schema
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -11,25 +10,12 @@ import (
 )
 
 // Secret is text that is never shown: it prints as "[secret]", or as nothing if it is empty.
-type Secret struct{ text secret.Text }
+type Secret struct{ hidden }
+
+type hidden = secret.Text
 
 // Reveal returns the text itself.
-func (s Secret) Reveal() string { return s.text.Reveal() }
-
-// IsZero reports whether the text is empty.
-func (s Secret) IsZero() bool { return s.text.IsZero() }
-
-// String returns "[secret]", or "" if the text is empty.
-func (s Secret) String() string { return s.text.String() }
-
-// Format hides the text for every verb.
-func (s Secret) Format(f fmt.State, verb rune) { s.text.Format(f, verb) }
-
-// MarshalText returns the same text as String.
-func (s Secret) MarshalText() ([]byte, error) { return s.text.MarshalText() }
-
-// MarshalYAML returns the same text as String.
-func (s Secret) MarshalYAML() (any, error) { return s.text.MarshalYAML() }
+func (s Secret) Reveal() string { return s.hidden.Reveal() }
 
 // Size is a number of bytes, written "512MiB", "1.5GB" or as a plain number.
 type Size int64

@@ -97,10 +97,7 @@ func (b *Builder) Close() error {
 func (b *Builder) Build(ctx context.Context, g *ttc.Group, to builders.Output) error {
 	out := &emit.Output{To: to}
 	traces := make([][]*trace, len(g.Examples))
-	var sb siblings
-	if b.siblings {
-		sb = siblings{}
-	}
+	sb := siblings{}
 	compares := b.siblings || b.cfg.finds(divergence)
 	for e, ex := range g.Examples {
 		for _, leaf := range ex.Graph.Leaves() {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/internal/lists"
 )
 
 // Config is the `trajectory_builders.<name>` section with `_type: sdpo_traj_builder`.
@@ -111,10 +112,7 @@ func (c *Config) emits(what string) bool { return slices.Contains(c.Emit, what) 
 
 // nameOf is the opposite of kindOf.
 func nameOf(k builders.HintKind) string {
-	if k == builders.Hindsight {
-		return "hindsight"
-	}
-	return "knowable"
+	return []string{builders.Knowable: "knowable", builders.Hindsight: "hindsight"}[k]
 }
 
 func (h *Hints) allows(k builders.HintKind) bool { return slices.Contains(h.Allow, nameOf(k)) }
@@ -171,12 +169,7 @@ func (c *Config) relate() error {
 }
 
 // patterns compiles a list of patterns that has been validated.
-func patterns(list []string) (out []*regexp.Regexp) {
-	for _, p := range list {
-		out = append(out, regexp.MustCompile(p))
-	}
-	return out
-}
+func patterns(list []string) []*regexp.Regexp { return lists.Map(list, regexp.MustCompile) }
 
 // pattern compiles a pattern that has been validated; it returns nil if the pattern is empty.
 func pattern(p string) *regexp.Regexp {

@@ -12,11 +12,9 @@ type Finder struct{ builder *Builder }
 
 // Found is a turn in which a rollout went wrong.
 type Found struct {
-	Walk   []int  // nodes of the branch, starting at the root
-	Turn   int    // position of the turn on the walk
-	Seq    int    // position of the call in the turn; -1 if there is none
-	Result int    // position of the result that shows the error; -1 if there is none
-	Class  string // class of error, or divergence
+	Walk  []int  // nodes of the branch, starting at the root
+	Turn  int    // position of the turn on the walk
+	Class string // class of error, or divergence
 }
 
 // NewFinder returns a finder for the given sites: failed_calls, divergence or both. The error names the invalid
@@ -49,7 +47,7 @@ func (f *Finder) Find(ctx context.Context, g *ttc.Group) ([][]Found, error) {
 		for _, t := range branches {
 			for _, s := range f.builder.sitesOf(t) {
 				if setAside(s) == "" {
-					found[e] = append(found[e], Found{t.nodes, s.turn, s.seq, s.result, s.class})
+					found[e] = append(found[e], Found{t.nodes, s.turn, s.class})
 				}
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/builders/internal/emit"
 	"github.com/nat-go/nat-go/builders/internal/evidence"
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/chat/template"
 	"github.com/nat-go/nat-go/ttc/json"
@@ -204,11 +205,8 @@ func (s *site) toolNames() string {
 	return joinFirst(all, 60, ", ")
 }
 
-func names(tools []chat.Tool) (out []string) {
-	for i := range tools {
-		out = append(out, tools[i].Name)
-	}
-	return out
+func names(tools []chat.Tool) []string {
+	return lists.Map(tools, func(t chat.Tool) string { return t.Name })
 }
 
 // joinFirst joins the first few items of a list.

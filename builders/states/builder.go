@@ -133,7 +133,7 @@ func (b *Builder) turns(ex *ttc.Example) (all []sdpo.Found) {
 				continue
 			}
 			if n%b.cfg.Every == 0 {
-				all = append(all, sdpo.Found{Walk: walk, Turn: at, Seq: -1, Result: -1, Class: atTurns})
+				all = append(all, sdpo.Found{Walk: walk, Turn: at, Class: atTurns})
 			}
 			n++
 		}

@@ -3,6 +3,7 @@ package loss
 import (
 	"math"
 
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/kernels"
 )
 
@@ -23,7 +24,7 @@ func (c *checker) checkDPO(d *DPO) error {
 	}
 	pairs := kernels.Pairs{
 		PolicyChosen: sums(chosen), PolicyRejected: sums(rejected),
-		ReferenceChosen: toFloat64(d.RefChosen), ReferenceRejected: toFloat64(d.RefRejected),
+		ReferenceChosen: convert[float64](d.RefChosen), ReferenceRejected: convert[float64](d.RefRejected),
 	}
 	ours, err := dpoLosses(pairs, c.o.DPO)
 	if err != nil {
@@ -51,11 +52,7 @@ func dpoLosses(p kernels.Pairs, o kernels.PreferenceOptions) ([]float64, error) 
 	if _, err := kernels.DPO(p, o, res); err != nil {
 		return nil, err
 	}
-	out := make([]float64, len(res))
-	for i, r := range res {
-		out[i] = r.Loss
-	}
-	return out, nil
+	return lists.Map(res, func(r kernels.PairResult) float64 { return r.Loss }), nil
 }
 
 // explainDPO tries common mistakes in a preference loss.

@@ -35,13 +35,13 @@ func (c *checker) policy(g *GRPO, trained []bool, lp []float64) ([]float64, erro
 		}
 		one := kernels.PolicyBatch{
 			LogProbs: lp[i : i+1], Old: lp[i : i+1], Offsets: []int{0, 1},
-			Advantage: toFloat64(g.Advantage[i/g.T : i/g.T+1]),
+			Advantage: convert[float64](g.Advantage[i/g.T : i/g.T+1]),
 		}
 		if g.OldLogprobs != nil {
-			one.Old = toFloat64(g.OldLogprobs[i : i+1])
+			one.Old = convert[float64](g.OldLogprobs[i : i+1])
 		}
 		if o.KL > 0 {
-			one.Reference = toFloat64(g.RefLogprobs[i : i+1])
+			one.Reference = convert[float64](g.RefLogprobs[i : i+1])
 		}
 		st, err := kernels.PolicyLoss(one, o, nil)
 		if err != nil {

@@ -84,11 +84,7 @@ func integers(t tensors.Tensor) ([]int64, error) {
 		return tensors.Items[int64](t)
 	}
 	narrow, err := tensors.Items[int32](t)
-	v := make([]int64, len(narrow))
-	for i, x := range narrow {
-		v[i] = int64(x)
-	}
-	return v, err
+	return convert[int64](narrow), err
 }
 
 // floats reads a tensor of numbers. It returns nil if the tensor is absent.
@@ -98,14 +94,20 @@ func (c *columns) floats(name string, dims int) []float32 {
 		return nil
 	}
 	var wide []float64
-	if wide, c.err = tensors.Floats(t); c.err != nil {
+	wide, c.err = tensors.Floats(t)
+	return convert[float32](wide)
+}
+
+// convert converts numbers to another type. The result for nil is nil.
+func convert[U, T int32 | int64 | float32 | float64](list []T) []U {
+	if list == nil {
 		return nil
 	}
-	v := make([]float32, len(wide))
-	for i, x := range wide {
-		v[i] = float32(x)
+	out := make([]U, len(list))
+	for i, x := range list {
+		out[i] = U(x)
 	}
-	return v
+	return out
 }
 
 // logits reads logits of shape [rows, V], or of shape [R, T, V] as R*T rows.

@@ -309,8 +309,8 @@ func (g *GRPO) policyBatch(o Options, logProbs []float64, targets []int32) kerne
 		Old:       make([]float64, n),
 		Mask:      make([]bool, n),
 		Offsets:   g.rows(),
-		Advantage: toFloat64(g.Advantage),
-		Weights:   toFloat64(g.RowWeight),
+		Advantage: convert[float64](g.Advantage),
+		Weights:   convert[float64](g.RowWeight),
 	}
 	if o.GRPO.KL > 0 {
 		p.Reference = make([]float64, n)
@@ -328,17 +328,6 @@ func (g *GRPO) policyBatch(o Options, logProbs []float64, targets []int32) kerne
 		}
 	}
 	return p
-}
-
-func toFloat64(x []float32) []float64 {
-	if x == nil {
-		return nil
-	}
-	y := make([]float64, len(x))
-	for i, v := range x {
-		y[i] = float64(v)
-	}
-	return y
 }
 
 func (d *DPO) run(o Options, step Step, grads *Gradients, m *Metrics) error {
@@ -363,9 +352,9 @@ func (d *DPO) run(o Options, step Step, grads *Gradients, m *Metrics) error {
 	pairs := kernels.Pairs{
 		PolicyChosen:      pc,
 		PolicyRejected:    pr,
-		ReferenceChosen:   toFloat64(d.RefChosen),
-		ReferenceRejected: toFloat64(d.RefRejected),
-		Weights:           toFloat64(d.RowWeight),
+		ReferenceChosen:   convert[float64](d.RefChosen),
+		ReferenceRejected: convert[float64](d.RefRejected),
+		Weights:           convert[float64](d.RowWeight),
 	}
 	out := make([]kernels.PairResult, d.Chosen.R)
 	if _, err = kernels.DPO(pairs, o.DPO, out); err != nil {

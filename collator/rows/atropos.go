@@ -64,10 +64,10 @@ func (e *Encoder) atroposRow(dst []byte, _ *builders.Resolved) []byte {
 	if some && !logProbs {
 		e.omitted = append(e.omitted, "log-probs of a task in which some rollout has none")
 	}
-	dst = lists(append(dst, `{"tokens": `...), rs, func(dst []byte, n *ttc.Node, t int) []byte {
+	dst = tokenLists(append(dst, `{"tokens": `...), rs, func(dst []byte, n *ttc.Node, t int) []byte {
 		return strconv.AppendInt(dst, int64(n.TokenIDs[t]), 10)
 	})
-	dst = lists(append(dst, `, "masks": `...), rs, func(dst []byte, n *ttc.Node, t int) []byte {
+	dst = tokenLists(append(dst, `, "masks": `...), rs, func(dst []byte, n *ttc.Node, t int) []byte {
 		if !sampledNode(n) {
 			return strconv.AppendInt(dst, maskedToken, 10)
 		}
@@ -79,7 +79,7 @@ func (e *Encoder) atroposRow(dst []byte, _ *builders.Resolved) []byte {
 	}
 	dst = append(dst, ']')
 	if logProbs {
-		dst = lists(append(dst, `, "inference_logprobs": `...), rs, func(dst []byte, n *ttc.Node, t int) []byte {
+		dst = tokenLists(append(dst, `, "inference_logprobs": `...), rs, func(dst []byte, n *ttc.Node, t int) []byte {
 			if !sampledNode(n) {
 				return append(dst, maskedLogProb...)
 			}
@@ -112,8 +112,8 @@ func (e *Encoder) tokens(rollout int, nodes []ttc.Node) (logProbs bool) {
 
 func sampledNode(n *ttc.Node) bool { return n.Message.Role == "assistant" && n.Sampled != ttc.No }
 
-// lists appends a list for each rollout. The list has one item per token.
-func lists(dst []byte, rs []*builders.Resolved, token func(dst []byte, n *ttc.Node, t int) []byte) []byte {
+// tokenLists appends a list for each rollout. The list has one item per token.
+func tokenLists(dst []byte, rs []*builders.Resolved, token func(dst []byte, n *ttc.Node, t int) []byte) []byte {
 	dst = append(dst, '[')
 	for _, r := range rs {
 		dst = append(item(dst), '[')

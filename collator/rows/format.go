@@ -11,6 +11,7 @@ import (
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/turns"
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
@@ -190,21 +191,12 @@ func (f Format) Declared() bool { return IsTable(f.Files(f.Carries[0], Train)) }
 
 // Lookup finds a format by name.
 func Lookup(name string) (Format, bool) {
-	for _, f := range Formats() {
-		if f.Name == name {
-			return f, true
-		}
-	}
-	return Format{}, false
+	return lists.Find(Formats(), func(f Format) bool { return f.Name == name })
 }
 
 // Names lists the names of the formats.
 func Names() string {
-	var names []string
-	for _, f := range Formats() {
-		names = append(names, f.Name)
-	}
-	return strings.Join(names, ", ")
+	return strings.Join(lists.Map(Formats(), func(f Format) string { return f.Name }), ", ")
 }
 
 // CannotCarry is the error for a record that a format can't express.

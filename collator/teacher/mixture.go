@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/nat-go/nat-go/internal/lists"
 )
 
 // asker scores sequences with one teacher or several.
@@ -73,11 +75,8 @@ func (m *Mixture) clamps() bool {
 	return slices.ContainsFunc(m.members, func(t Member) bool { return t.Client.clamps() })
 }
 
-func (m *Mixture) names() (out []string) {
-	for _, t := range m.members {
-		out = append(out, t.Client.o.Name)
-	}
-	return out
+func (m *Mixture) names() []string {
+	return lists.Map(m.members, func(t Member) string { return t.Client.o.Name })
 }
 
 // Close closes idle connections.

@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/nat-go/nat-go/internal/lists"
 )
 
 // Limits on the files of a tokenizer folder.
@@ -49,23 +51,14 @@ type Template struct {
 
 // Token returns the text of a named special token ("eos_token"), if there is one.
 func (c *Config) Token(name string) (string, bool) {
-	for _, t := range c.Special {
-		if t.Name == name {
-			return t.Text, true
-		}
-	}
-	return "", false
+	t, ok := lists.Find(c.Special, func(t NamedToken) bool { return t.Name == name })
+	return t.Text, ok
 }
 
 // Template returns the chat template with that name; "" means the default one.
 func (c *Config) Template(name string) (Template, bool) {
 	name = cmp.Or(name, "default")
-	for _, t := range c.Templates {
-		if t.Name == name {
-			return t, true
-		}
-	}
-	return Template{}, false
+	return lists.Find(c.Templates, func(t Template) bool { return t.Name == name })
 }
 
 // specialNames are in the same order as in transformers' SpecialTokensMixin.
@@ -134,11 +127,8 @@ func (c *Config) addedTokens(raw json.RawMessage) ([]addedToken, error) {
 }
 
 // specialTexts returns the texts of the tokens that the configuration names as special.
-func (c *Config) specialTexts() (texts []string) {
-	for _, t := range c.Special {
-		texts = append(texts, t.Text)
-	}
-	return append(texts, c.AdditionalSpecial...)
+func (c *Config) specialTexts() []string {
+	return append(lists.Map(c.Special, func(t NamedToken) string { return t.Text }), c.AdditionalSpecial...)
 }
 
 // tokenText reads a token given as "text" or as {"content": "text", ...}.

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"unicode/utf8"
 
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
@@ -178,21 +179,14 @@ func (t *Tokenizer) IsSpecial(id int32) bool {
 
 // IsAdded reports whether id is an added token, special or not: no merge crosses its edges.
 func (t *Tokenizer) IsAdded(id int32) bool {
-	for i := range t.shape.added {
-		if t.shape.added[i].ID == id {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(t.shape.added, func(a addedToken) bool { return a.ID == id })
 }
 
 // Specials lists the special tokens in file order.
 func (t *Tokenizer) Specials() []Special {
-	list := make([]Special, 0, len(t.specials.list))
-	for _, a := range t.specials.list {
-		list = append(list, Special{a.ID, a.Content, a.LStrip, a.RStrip})
-	}
-	return list
+	return lists.Map(t.specials.list, func(a addedToken) Special {
+		return Special{a.ID, a.Content, a.LStrip, a.RStrip}
+	})
 }
 
 // Encode encodes a text as Hugging Face's tokenizers does with this file, including truncation and padding. Like
@@ -209,9 +203,9 @@ func (t *Tokenizer) encode(text string, addSpecial bool, v variant) (Encoding, e
 	var offsets []int
 	if i := strings.IndexByte(text, 0); i >= 0 {
 		v.nul = true
-		if token, bad := t.controlToken(); bad {
+		if token, bad := lists.Find(t.shape.added, hasControl); bad {
 			return Encoding{}, refuseAt(i, CodeEncodeFailed, "the text contains a NUL and this tokenizer's added "+
-				"token %q contains control characters; the two can't be told apart", token)
+				"token %q contains control characters; the two can't be told apart", token.Content)
 		}
 		text, offsets = escapeNUL(text)
 	}
@@ -231,15 +225,8 @@ func (t *Tokenizer) encode(text string, addSpecial bool, v variant) (Encoding, e
 	return enc, nil
 }
 
-// controlToken returns an added token that contains a character used by the NUL escapes.
-func (t *Tokenizer) controlToken() (string, bool) {
-	for _, a := range t.shape.added {
-		if strings.ContainsAny(a.Content, "\x01\x02\x03") {
-			return a.Content, true
-		}
-	}
-	return "", false
-}
+// hasControl reports whether a token contains a character used by the NUL escapes.
+func hasControl(t addedToken) bool { return strings.ContainsAny(t.Content, "\x01\x02\x03") }
 
 // Decode returns the text of ids. As in Hugging Face, unknown ids are skipped, and bytes that don't form UTF-8 become
 // U+FFFD.

@@ -1,7 +1,6 @@
 package secret
 
 import (
-	"encoding/json"
 	"fmt"
 	"strconv"
 )
@@ -40,9 +39,6 @@ func (t Text) Format(f fmt.State, verb rune) {
 
 // MarshalText hides the text.
 func (t Text) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
-
-// MarshalJSON hides the text.
-func (t Text) MarshalJSON() ([]byte, error) { return json.Marshal(t.String()) }
 
 // MarshalYAML hides the text.
 func (t Text) MarshalYAML() (any, error) { return t.String(), nil }

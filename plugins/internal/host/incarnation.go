@@ -32,12 +32,11 @@ import (
 
 // incarnation is a single run of a plugin's process. After a failure it is never restarted.
 type incarnation struct {
-	number int
 	conn   *grpc.ClientConn
 	rpc    pb.BuilderClient
 	desc   wire.Description
 	proc   *program       // nil if we didn't start the plugin
-	client *plugin.Client // nil if the plugin is in memory
+	client *plugin.Client // nil if proc is
 
 	woken atomic.Int32 // number of times the process was sent SIGCONT
 
@@ -109,7 +108,7 @@ func (p *Plugin) launch(ctx context.Context, number int) (*incarnation, error) {
 	proc := &program{name: p.spec.Name, limit: p.spec.Memory, pump: pump, done: make(chan struct{})}
 	proc.handshake, proc.handshakeW = io.Pipe()
 	proc.stderr, proc.stderrW = io.Pipe()
-	inc := &incarnation{number: number, proc: proc, dead: make(chan struct{}), gone: make(chan struct{})}
+	inc := &incarnation{proc: proc, dead: make(chan struct{}), gone: make(chan struct{})}
 	config := inc.clientConfig(&p.spec, p.runDir.path, log, pump)
 	config.RunnerFunc = func(_ hclog.Logger, cmd *exec.Cmd, sockets string) (runner.Runner, error) {
 		proc.sockets = sockets
@@ -242,13 +241,13 @@ func (inc *incarnation) end(cause error, patience time.Duration) {
 		close(inc.dead)
 		go func() {
 			defer close(inc.gone)
-			if inc.proc == nil && inc.client == nil {
+			if inc.proc == nil {
 				inc.conn.Close()
 				return
 			}
-			if inc.proc != nil && patience == 0 {
+			if patience == 0 {
 				inc.proc.kill(cause)
-			} else if inc.proc != nil {
+			} else {
 				kill := time.AfterFunc(patience, func() { inc.proc.kill(cause) })
 				defer kill.Stop()
 			}
@@ -258,9 +257,7 @@ func (inc *incarnation) end(cause error, patience time.Duration) {
 				c.Close()
 			}
 			inc.connsMu.Unlock()
-			if inc.proc != nil {
-				<-inc.proc.done // wait: the process ends, or is killed when patience is over
-			}
+			<-inc.proc.done // wait: the process ends, or is killed when patience is over
 		}()
 	})
 }
@@ -383,18 +380,19 @@ func (s *Spec) command(file string, args, handshakeEnv []string) process.Config 
 	return c
 }
 
-// dialMemory connects to a plugin in this process.
-func dialMemory(dial func(context.Context) (net.Conn, error)) connector {
-	return func(ctx context.Context, number int) (*incarnation, error) {
+// dialed returns a connector to a plugin that the host didn't start, and so never ends.
+func dialed(dial func(context.Context) (net.Conn, error), timeout time.Duration) connector {
+	return func(ctx context.Context, _ int) (*incarnation, error) {
 		opts := append(dialOptions(),
 			grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return dial(ctx) }),
-			grpc.WithTransportCredentials(insecure.NewCredentials()))
-		conn, err := grpc.NewClient("passthrough:memory", opts...)
+			grpc.WithTransportCredentials(insecure.NewCredentials()),
+			grpc.FailOnNonTempDialError(true)) //nolint:staticcheck // go-plugin sets it, too
+		conn, err := grpc.NewClient("passthrough:plugin", opts...)
 		if err != nil {
 			return nil, err
 		}
-		inc := &incarnation{number: number, conn: conn, dead: make(chan struct{}), gone: make(chan struct{})}
-		if err := inc.describe(ctx, 10*time.Second); err != nil {
+		inc := &incarnation{conn: conn, dead: make(chan struct{}), gone: make(chan struct{})}
+		if err := inc.describe(ctx, timeout); err != nil {
 			inc.fail(err)
 			<-inc.gone // wait: fail closes the connection
 			return nil, err
@@ -414,40 +412,17 @@ func ReattachAddress(name string) string {
 	return ""
 }
 
-// reattach connects to a plugin that was started by hand with --debug. The host never kills such a plugin.
+// reattach connects to a plugin that was started by hand with --debug.
 func (p *Plugin) reattach(ctx context.Context, number int) (*incarnation, error) {
 	path, ok := strings.CutPrefix(p.spec.Reattach, "unix:")
 	if !ok {
 		return nil, p.startError(fmt.Errorf("invalid plugin address %q: expected unix:/path, as printed by --debug",
 			p.spec.Reattach))
 	}
-	addr := &net.UnixAddr{Name: path, Net: "unix"}
-	inc := &incarnation{number: number, dead: make(chan struct{}), gone: make(chan struct{})}
-	pump := newLogPump(p.log.With().Str("plugin", p.spec.Name).Logger(), p.secrets)
-	config := inc.clientConfig(&p.spec, p.runDir.path, p.log, pump)
-	ended := make(chan struct{})
-	config.Plugins = plugin.PluginSet{}
-	config.Reattach = &plugin.ReattachConfig{
-		Protocol: plugin.ProtocolGRPC, ProtocolVersion: wire.ProtocolVersion, Addr: addr, Test: true,
-		ReattachFunc: func() (runner.AttachedRunner, error) { return attached{path: path, ended: ended}, nil },
-	}
-	inc.client = plugin.NewClient(config)
-	go func() { <-inc.dead; close(ended) }() // wait: until the incarnation ends
-	if err := inc.connect(ctx, p.spec.StartTimeout); err != nil {
-		inc.fail(err)
-		<-inc.gone // wait: fail closes the connection
+	dial := func(ctx context.Context) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, "unix", path) }
+	inc, err := dialed(dial, p.spec.StartTimeout)(ctx, number)
+	if err != nil {
 		return nil, p.startError(fmt.Errorf("cannot attach to %s: %w", p.spec.Reattach, err))
 	}
 	return inc, nil
 }
-
-// attached is the runner for a process that we didn't start.
-type attached struct {
-	sameAddresses
-	path  string
-	ended chan struct{}
-}
-
-func (a attached) Wait(context.Context) error { <-a.ended; return nil } // wait: until the incarnation ends
-func (a attached) Kill(context.Context) error { return nil }
-func (a attached) ID() string                 { return a.path }

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/nat-go/nat-go/builders/finding"
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/internal/secret"
 	"github.com/nat-go/nat-go/plugins/internal/wire"
 	pb "github.com/nat-go/nat-go/plugins/proto/nat/builder/v1"
@@ -53,7 +54,8 @@ func Start(ctx context.Context, spec Spec, log zerolog.Logger) (*Plugin, error) 
 func Connect(
 	ctx context.Context, spec Spec, dial func(context.Context) (net.Conn, error), log zerolog.Logger,
 ) (*Plugin, error) {
-	p := &Plugin{spec: spec.withDefaults(), log: log, secrets: new(secret.Values), connect: dialMemory(dial)}
+	p := &Plugin{spec: spec.withDefaults(), log: log, secrets: new(secret.Values)}
+	p.connect = dialed(dial, p.spec.StartTimeout)
 	return p.start(ctx)
 }
 
@@ -90,14 +92,12 @@ func (p *Plugin) Describe() []BuilderInfo { return slices.Clone(p.desc.Builders)
 
 // Builder returns the description of one builder. The error for an unknown name lists the known ones.
 func (p *Plugin) Builder(name string) (BuilderInfo, error) {
-	var names []string
-	for _, b := range p.desc.Builders {
-		if b.Name == name {
-			return b, nil
-		}
-		names = append(names, b.Name)
+	b, ok := lists.Find(p.desc.Builders, func(b BuilderInfo) bool { return b.Name == name })
+	if ok {
+		return b, nil
 	}
-	return BuilderInfo{}, fmt.Errorf("plugin %s: unknown builder %q; it has %q", p.spec.Name, name, names)
+	names := lists.Map(p.desc.Builders, func(b BuilderInfo) string { return b.Name })
+	return b, fmt.Errorf("plugin %s: unknown builder %q; it has %q", p.spec.Name, name, names)
 }
 
 // Validate asks the plugin to validate a builder's config, a JSON object.

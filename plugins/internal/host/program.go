@@ -22,7 +22,6 @@ import (
 // nothing of standard error; both streams are always read to the end. It can be killed at any time, even before it is
 // started and while go-plugin is waiting.
 type program struct {
-	sameAddresses
 	name    string
 	config  process.Config // set before Start
 	sockets string         // the only folder that the plugin may listen in
@@ -263,13 +262,10 @@ func (p *program) Name() string                    { return p.name }
 func (p *program) ID() string                      { return strconv.Itoa(p.pid()) }
 func (p *program) Diagnose(context.Context) string { return "" }
 
-// sameAddresses is the part of a runner for a process that sees the same addresses as the host.
-type sameAddresses struct{}
-
-func (sameAddresses) PluginToHost(network, addr string) (string, string, error) {
+func (p *program) PluginToHost(network, addr string) (string, string, error) {
 	return network, addr, nil
 }
 
-func (sameAddresses) HostToPlugin(network, addr string) (string, string, error) {
+func (p *program) HostToPlugin(network, addr string) (string, string, error) {
 	return network, addr, nil
 }

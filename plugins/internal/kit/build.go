@@ -86,28 +86,25 @@ func checkDrops(ctx context.Context, k *kit) error {
 	})
 }
 
+// twice builds from two lists of groups, one after the other.
+func (s *subject) twice(ctx context.Context, groups, then []*ttc.Group) (first, second []host.Result, err error) {
+	if first, err = s.build(ctx, groups); err == nil {
+		second, err = s.build(ctx, then)
+	}
+	return first, second, err
+}
+
 func checkPure(ctx context.Context, k *kit) error {
-	return k.each(ctx, func(p *host.Plugin, b host.BuilderInfo) error {
-		first, err := k.build(ctx, p, b, k.groups(b.Unit))
-		if err != nil {
-			return err
-		}
-		second, err := k.build(ctx, p, b, k.groups(b.Unit))
-		if err != nil {
-			return err
-		}
-		return sameResults(first, second)
+	return k.each(ctx, func(s *subject) error {
+		first, second, err := s.twice(ctx, s.samples(), s.samples())
+		return cmp.Or(err, sameResults(first, second))
 	})
 }
 
 func checkOrder(ctx context.Context, k *kit) error {
-	return k.each(ctx, func(p *host.Plugin, b host.BuilderInfo) error {
-		groups := k.groups(b.Unit)
-		first, err := k.build(ctx, p, b, groups)
-		if err != nil {
-			return err
-		}
-		again, err := k.build(ctx, p, b, groups)
+	return k.each(ctx, func(s *subject) error {
+		groups := s.samples()
+		first, again, err := s.twice(ctx, groups, groups)
 		if err != nil {
 			return err
 		}
@@ -116,45 +113,38 @@ func checkOrder(ctx context.Context, k *kit) error {
 		}
 		backwards := slices.Clone(groups)
 		slices.Reverse(backwards)
-		second, err := k.build(ctx, p, b, backwards)
-		if err != nil {
-			return err
-		}
+		second, err := s.build(ctx, backwards)
 		slices.Reverse(second)
-		return sameResults(first, second)
+		return cmp.Or(err, sameResults(first, second))
 	})
 }
 
 func checkProcesses(ctx context.Context, k *kit) error {
 	one := map[string][]host.Result{}
-	if err := k.each(ctx, func(p *host.Plugin, b host.BuilderInfo) (err error) {
-		one[b.Name], err = k.build(ctx, p, b, k.groups(b.Unit))
+	if err := k.each(ctx, func(s *subject) (err error) {
+		one[s.builder.Name], err = s.build(ctx, s.samples())
 		return err
 	}); err != nil {
 		return err
 	}
 	two := *k
 	two.opt.Spec.Instances = 2
-	return two.each(ctx, func(p *host.Plugin, b host.BuilderInfo) error {
-		rs, err := k.build(ctx, p, b, k.groups(b.Unit))
-		if err != nil {
-			return err
-		}
-		return sameResults(one[b.Name], rs)
+	return two.each(ctx, func(s *subject) error {
+		rs, err := s.build(ctx, s.samples())
+		return cmp.Or(err, sameResults(one[s.builder.Name], rs))
 	})
 }
 
 func checkSessions(ctx context.Context, k *kit) error {
-	return k.with(ctx, func(p *host.Plugin) error {
-		b := p.Describe()[0]
-		alone, err := k.build(ctx, p, b, k.groups(b.Unit))
+	return k.with(ctx, func(s *subject) error {
+		alone, err := s.build(ctx, s.samples())
 		if err != nil {
 			return err
 		}
 		var wg sync.WaitGroup
 		results, errs := make([][]host.Result, 4), make([]error, 4)
 		for i := range results {
-			wg.Go(func() { results[i], errs[i] = k.build(ctx, p, b, k.groups(b.Unit)) })
+			wg.Go(func() { results[i], errs[i] = s.build(ctx, s.samples()) })
 		}
 		wg.Wait()
 		for i, rs := range results {

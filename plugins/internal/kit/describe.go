@@ -7,7 +7,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -19,15 +18,15 @@ import (
 )
 
 func checkHandshake(ctx context.Context, k *kit) error {
-	return k.with(ctx, func(*host.Plugin) error { return nil })
+	return k.with(ctx, func(*subject) error { return nil })
 }
 
 func checkDescribe(ctx context.Context, k *kit) error {
-	return k.with(ctx, func(p *host.Plugin) error {
-		if p.Name() == "" || p.Version() == "" {
-			return fmt.Errorf("invalid name %q or version %q", p.Name(), p.Version())
+	return k.with(ctx, func(s *subject) error {
+		if s.Name() == "" || s.Version() == "" {
+			return fmt.Errorf("invalid name %q or version %q", s.Name(), s.Version())
 		}
-		for _, b := range p.Describe() {
+		for _, b := range s.Describe() {
 			switch {
 			case b.Version == "" || b.Doc == "":
 				return fmt.Errorf("builder %s: missing version %q or doc %q", b.Name, b.Version, b.Doc)
@@ -45,8 +44,8 @@ func checkDescribe(ctx context.Context, k *kit) error {
 func checkDescribeAgain(ctx context.Context, k *kit) error {
 	var all [2][]host.BuilderInfo
 	for i := range all {
-		if err := k.with(ctx, func(p *host.Plugin) error {
-			all[i] = p.Describe()
+		if err := k.with(ctx, func(s *subject) error {
+			all[i] = s.Describe()
 			return nil
 		}); err != nil {
 			return err
@@ -59,8 +58,8 @@ func checkDescribeAgain(ctx context.Context, k *kit) error {
 }
 
 func checkSchema(ctx context.Context, k *kit) error {
-	return k.each(ctx, func(_ *host.Plugin, b host.BuilderInfo) error {
-		spec, err := schema.FromJSONSchema(b.ConfigSchema)
+	return k.each(ctx, func(s *subject) error {
+		spec, err := schema.FromJSONSchema(s.builder.ConfigSchema)
 		if err == nil && spec.Kind != schema.Object && spec.Kind != schema.Map {
 			err = errors.New("config schema does not describe an object")
 		}
@@ -68,53 +67,20 @@ func checkSchema(ctx context.Context, k *kit) error {
 	})
 }
 
-// call is like with, for checks that call the plugin without the host's own client.
-func (k *kit) call(ctx context.Context, f func(*host.Plugin, pb.BuilderClient) error) error {
-	return k.with(ctx, func(p *host.Plugin) error {
-		c, err := rpc(ctx, p)
-		if err != nil {
-			return err
-		}
-		return f(p, c)
-	})
-}
-
-func rpc(ctx context.Context, p *host.Plugin) (pb.BuilderClient, error) {
-	conn, err := p.Conn(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return pb.NewBuilderClient(conn), nil
-}
-
 func checkUnknownBuilder(ctx context.Context, k *kit) error {
-	return k.call(ctx, func(_ *host.Plugin, c pb.BuilderClient) error {
-		_, err := c.Open(ctx, &pb.OpenRequest{Builder: "no such builder", Config: []byte("{}")})
+	return k.with(ctx, func(s *subject) error {
+		_, err := s.rpc.Open(ctx, &pb.OpenRequest{Builder: "no such builder", Config: []byte("{}")})
 		if status.Code(err) != codes.NotFound {
 			return fmt.Errorf("opening a builder that doesn't exist returned %v", err)
 		}
-		return alive(ctx, c)
+		return s.alive(ctx)
 	})
 }
 
-// alive returns an error if the plugin no longer answers.
-func alive(ctx context.Context, c pb.BuilderClient) error {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	if _, err := c.Describe(ctx, &pb.DescribeRequest{}); err != nil {
-		return fmt.Errorf("the plugin no longer answers: %w", err)
-	}
-	return nil
-}
-
 func checkBadConfig(ctx context.Context, k *kit) error {
-	return k.each(ctx, func(p *host.Plugin, b host.BuilderInfo) error {
-		c, err := rpc(ctx, p)
-		if err != nil {
-			return err
-		}
+	return k.each(ctx, func(s *subject) error {
 		for _, config := range []string{`[]`, `{`, `"text"`} {
-			m, err := c.Validate(ctx, &pb.ValidateRequest{Builder: b.Name, Config: []byte(config)})
+			m, err := s.rpc.Validate(ctx, &pb.ValidateRequest{Builder: s.builder.Name, Config: []byte(config)})
 			if err != nil && status.Code(err) != codes.InvalidArgument {
 				return fmt.Errorf("validating config %s returned %w", config, err)
 			}
@@ -122,15 +88,15 @@ func checkBadConfig(ctx context.Context, k *kit) error {
 				return fmt.Errorf("invalid config %s is accepted", config)
 			}
 		}
-		return alive(ctx, c)
+		return s.alive(ctx)
 	})
 }
 
 func checkValidate(ctx context.Context, k *kit) error {
-	return k.each(ctx, func(p *host.Plugin, b host.BuilderInfo) error {
+	return k.each(ctx, func(s *subject) error {
 		var before []finding.Finding
 		for i := range 2 {
-			found, err := p.Validate(ctx, b.Name, k.config(b.Name))
+			found, err := s.Validate(ctx, s.builder.Name, s.config(s.builder.Name))
 			if err != nil {
 				return err
 			}

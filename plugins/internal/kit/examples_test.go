@@ -25,8 +25,9 @@ func TestPythonExample(t *testing.T) {
 	t.Run("checks", func(t *testing.T) { passes(t, spec) })
 	t.Run("records", func(t *testing.T) {
 		k := &kit{opt: Options{Spec: spec}}
-		if err := k.each(t.Context(), func(p *host.Plugin, b host.BuilderInfo) error {
-			rs, err := Build(t.Context(), p, b.Name, []byte(`{"min_score": 0.9}`), sampleGroups(1, builders.UnitExample))
+		if err := k.each(t.Context(), func(s *subject) error {
+			rs, err := Build(t.Context(), s.Plugin, s.builder.Name, []byte(`{"min_score": 0.9}`),
+				sampleGroups(1, builders.UnitExample))
 			if err != nil {
 				return err
 			}

@@ -60,18 +60,18 @@ func inlineTexts(r builders.Record) (texts []string) {
 }
 
 func checkManyGroups(ctx context.Context, k *kit) error {
-	return k.each(ctx, func(p *host.Plugin, b host.BuilderInfo) error {
-		groups := k.groups(b.Unit)
+	return k.each(ctx, func(s *subject) error {
+		groups := s.samples()
 		var many []*ttc.Group
 		for len(many) < 2000 {
 			many = append(many, groups...)
 		}
-		before := p.PIDs()
-		rs, err := k.build(ctx, p, b, many)
+		before := s.PIDs()
+		rs, err := s.build(ctx, many)
 		if err != nil {
 			return err
 		}
-		if !slices.Equal(before, p.PIDs()) {
+		if !slices.Equal(before, s.PIDs()) {
 			return errors.New("the plugin's process failed during the build and was restarted")
 		}
 		if len(rs) != len(many) {

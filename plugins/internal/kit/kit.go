@@ -15,7 +15,9 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/plugins/internal/host"
+	pb "github.com/nat-go/nat-go/plugins/proto/nat/builder/v1"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
@@ -44,12 +46,7 @@ type kit struct {
 }
 
 // Names lists the checks in order.
-func Names() (names []string) {
-	for _, c := range checks {
-		names = append(names, c.name)
-	}
-	return names
-}
+func Names() []string { return lists.Map(checks, func(c check) string { return c.name }) }
 
 // Run runs the checks. It returns an error only if no program is given, a check is unknown or ctx is done; failures are
 // in the report. If done isn't nil, it is called after each check.
@@ -87,8 +84,8 @@ func Run(ctx context.Context, opt Options, done func(Result)) (*Report, error) {
 			if err != nil {
 				return report, nil // no other check could pass
 			}
-			if err := k.with(ctx, func(p *host.Plugin) error {
-				report.Plugin, report.Version = p.Name(), p.Version()
+			if err := k.with(ctx, func(s *subject) error {
+				report.Plugin, report.Version = s.Name(), s.Version()
 				return nil
 			}); err != nil {
 				return report, nil
@@ -98,12 +95,20 @@ func Run(ctx context.Context, opt Options, done func(Result)) (*Report, error) {
 	return report, nil
 }
 
-// with starts the plugin, calls f with it, and stops it.
-func (k *kit) with(ctx context.Context, f func(*host.Plugin) error) error {
+// subject is a running plugin and one of its builders.
+type subject struct {
+	*kit
+	*host.Plugin
+	builder host.BuilderInfo
+	rpc     pb.BuilderClient // for calls without the host's own client
+}
+
+// with starts the plugin, calls f with its first builder, and stops it.
+func (k *kit) with(ctx context.Context, f func(*subject) error) error {
 	return k.logged(ctx, io.Discard, f)
 }
 
-func (k *kit) logged(ctx context.Context, log io.Writer, f func(*host.Plugin) error) error {
+func (k *kit) logged(ctx context.Context, log io.Writer, f func(*subject) error) error {
 	spec := k.opt.Spec
 	spec.Failures = 3
 	p, err := host.Start(ctx, spec, zerolog.New(log))
@@ -111,7 +116,11 @@ func (k *kit) logged(ctx context.Context, log io.Writer, f func(*host.Plugin) er
 		return err
 	}
 	defer p.Close()
-	return f(p)
+	conn, err := p.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	return f(&subject{k, p, p.Describe()[0], pb.NewBuilderClient(conn)})
 }
 
 func (k *kit) config(builder string) []byte {
@@ -129,12 +138,12 @@ func (k *kit) groups(unit builders.Unit) []*ttc.Group {
 }
 
 // each runs a check for every builder of a plugin. The check counts as skipped only if it is skipped for every builder.
-func (k *kit) each(ctx context.Context, f func(*host.Plugin, host.BuilderInfo) error) error {
-	return k.with(ctx, func(p *host.Plugin) error {
+func (k *kit) each(ctx context.Context, f func(*subject) error) error {
+	return k.with(ctx, func(s *subject) error {
 		var skipped error
 		n := 0
-		for _, b := range p.Describe() {
-			err := f(p, b)
+		for _, b := range s.Describe() {
+			err := f(&subject{k, s.Plugin, b, s.rpc})
 			if skip, ok := errors.AsType[skipError](err); ok {
 				skipped = skip
 				n++
@@ -142,7 +151,7 @@ func (k *kit) each(ctx context.Context, f func(*host.Plugin, host.BuilderInfo) e
 				return fmt.Errorf("builder %s: %w", b.Name, err)
 			}
 		}
-		if n < len(p.Describe()) {
+		if n < len(s.Describe()) {
 			return nil
 		}
 		return skipped
@@ -153,8 +162,8 @@ func (k *kit) each(ctx context.Context, f func(*host.Plugin, host.BuilderInfo) e
 func (k *kit) eachBuilt(
 	ctx context.Context, groups func(builders.Unit) []*ttc.Group, f func(rs []host.Result) error,
 ) error {
-	return k.each(ctx, func(p *host.Plugin, b host.BuilderInfo) error {
-		rs, err := k.build(ctx, p, b, groups(b.Unit))
+	return k.each(ctx, func(s *subject) error {
+		rs, err := s.build(ctx, groups(s.builder.Unit))
 		if err != nil {
 			return err
 		}
@@ -162,11 +171,29 @@ func (k *kit) eachBuilt(
 	})
 }
 
-// build sends groups through a builder.
-func (k *kit) build(
-	ctx context.Context, p *host.Plugin, b host.BuilderInfo, groups []*ttc.Group,
-) ([]host.Result, error) {
-	return Build(ctx, p, b.Name, k.config(b.Name), groups)
+// samples returns the groups to build from.
+func (s *subject) samples() []*ttc.Group { return s.groups(s.builder.Unit) }
+
+// build sends groups through the builder.
+func (s *subject) build(ctx context.Context, groups []*ttc.Group) ([]host.Result, error) {
+	return Build(ctx, s.Plugin, s.builder.Name, s.config(s.builder.Name), groups)
+}
+
+// open opens a session with the builder, without the host's own client.
+func (s *subject) open(ctx context.Context, name string, minor uint32) (*pb.OpenResponse, error) {
+	return s.rpc.Open(ctx, &pb.OpenRequest{
+		Builder: s.builder.Name, Config: s.config(s.builder.Name), Name: name, ProtocolMinor: minor,
+	})
+}
+
+// alive returns an error if the plugin no longer answers.
+func (s *subject) alive(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	if _, err := s.rpc.Describe(ctx, &pb.DescribeRequest{}); err != nil {
+		return fmt.Errorf("the plugin no longer answers: %w", err)
+	}
+	return nil
 }
 
 // Build sends groups through a builder of a running plugin and returns their results, in order.

@@ -7,17 +7,14 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-
-	"github.com/nat-go/nat-go/plugins/internal/host"
 )
 
 // noise returns a check of the plugin's output while it builds the sample groups.
 func noise(judge func(*countingWriter) error) func(context.Context, *kit) error {
 	return func(ctx context.Context, k *kit) error {
 		log := &countingWriter{}
-		if err := k.logged(ctx, log, func(p *host.Plugin) error {
-			b := p.Describe()[0]
-			_, err := k.build(ctx, p, b, k.groups(b.Unit))
+		if err := k.logged(ctx, log, func(s *subject) error {
+			_, err := s.build(ctx, s.samples())
 			return err
 		}); err != nil {
 			return err

@@ -9,38 +9,29 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"github.com/nat-go/nat-go/plugins/internal/host"
 	"github.com/nat-go/nat-go/plugins/internal/wire"
 	pb "github.com/nat-go/nat-go/plugins/proto/nat/builder/v1"
 )
 
-// openStream opens a session and its stream without the host's own client.
-func openStream(
-	ctx context.Context, k *kit, p *host.Plugin, b host.BuilderInfo, minor uint32,
-) (pb.BuilderClient, pb.Builder_BuildClient, error) {
-	c, err := rpc(ctx, p)
+// stream opens a session and its stream without the host's own client.
+func (s *subject) stream(ctx context.Context, minor uint32) (pb.Builder_BuildClient, error) {
+	m, err := s.open(ctx, "check", minor)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	m, err := c.Open(ctx,
-		&pb.OpenRequest{Builder: b.Name, Config: k.config(b.Name), Name: "check", ProtocolMinor: minor})
+	stream, err := s.rpc.Build(ctx)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	stream, err := c.Build(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	return c, stream, stream.Send(&pb.BuildRequest{Session: m.GetSession()})
+	return stream, stream.Send(&pb.BuildRequest{Session: m.GetSession()})
 }
 
 // checkSlowConsumer grants no credit: a plugin may send only the four frames of its initial credit.
 func checkSlowConsumer(ctx context.Context, k *kit) error {
-	return k.with(ctx, func(p *host.Plugin) error {
-		b := p.Describe()[0]
+	return k.with(ctx, func(s *subject) error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		_, stream, err := openStream(ctx, k, p, b, wire.Minor)
+		stream, err := s.stream(ctx, wire.Minor)
 		if err != nil {
 			return err
 		}
@@ -57,7 +48,7 @@ func checkSlowConsumer(ctx context.Context, k *kit) error {
 					return ctx.Err()
 				}
 			})
-			groups := k.groups(b.Unit)
+			groups := s.samples()
 			for n := range 20_000 {
 				if w.Group(uint64(n+1), groups[n%len(groups)]) != nil || n%50 == 0 && w.Flush() != nil {
 					return
@@ -92,8 +83,7 @@ func checkSlowConsumer(ctx context.Context, k *kit) error {
 }
 
 func checkMalformed(ctx context.Context, k *kit) error {
-	return k.call(ctx, func(p *host.Plugin, c pb.BuilderClient) error {
-		b := p.Describe()[0]
+	return k.with(ctx, func(s *subject) error {
 		for name, bad := range map[string]*pb.BuildRequest{
 			"an unknown session":          {Session: "no such session"},
 			"a group without a beginning": {Parts: []*pb.GroupPart{{Group: 1, End: true}}},
@@ -105,10 +95,10 @@ func checkMalformed(ctx context.Context, k *kit) error {
 				Examples: []*pb.Example{{Id: 1}},
 			}}},
 		} {
-			if err := malformed(ctx, k, c, b, name, bad); err != nil {
+			if err := s.malformed(ctx, name, bad); err != nil {
 				return err
 			}
-			if err := alive(ctx, c); err != nil {
+			if err := s.alive(ctx); err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
 		}
@@ -117,21 +107,19 @@ func checkMalformed(ctx context.Context, k *kit) error {
 }
 
 // malformed sends a malformed request, in a session of its own unless the request names one.
-func malformed(
-	ctx context.Context, k *kit, c pb.BuilderClient, b host.BuilderInfo, name string, bad *pb.BuildRequest,
-) error {
+func (s *subject) malformed(ctx context.Context, name string, bad *pb.BuildRequest) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	stream, err := c.Build(ctx)
+	stream, err := s.rpc.Build(ctx)
 	if err != nil {
 		return err
 	}
 	if bad.Session == "" {
-		s, err := c.Open(ctx, &pb.OpenRequest{Builder: b.Name, Config: k.config(b.Name)})
+		m, err := s.open(ctx, "", 0)
 		if err != nil {
 			return err
 		}
-		if err := stream.Send(&pb.BuildRequest{Session: s.GetSession()}); err != nil && !errors.Is(err, io.EOF) {
+		if err := stream.Send(&pb.BuildRequest{Session: m.GetSession()}); err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
 	}
@@ -140,47 +128,56 @@ func malformed(
 	}
 	_ = stream.CloseSend()
 	for {
-		m, err := stream.Recv()
+		done, err := answer(stream)
 		switch {
 		case errors.Is(err, io.EOF):
 			return fmt.Errorf("missing refusal: %s is accepted", name)
 		case ctx.Err() != nil:
 			return fmt.Errorf("%s: missing refusal: the stream neither fails nor ends", name)
-		case err != nil:
+		case err != nil || done.GetError() != nil:
 			return nil
 		}
+	}
+}
+
+// answer returns the end of the next group's results.
+func answer(stream pb.Builder_BuildClient) (*pb.Done, error) {
+	for {
+		m, err := stream.Recv()
+		if err != nil {
+			return nil, err
+		}
 		for _, part := range m.GetParts() {
-			if part.GetDone().GetError() != nil {
-				return nil
+			if part.GetDone() != nil {
+				return part.GetDone(), nil
 			}
 		}
 	}
 }
 
 func checkCancellation(ctx context.Context, k *kit) error {
-	return k.with(ctx, func(p *host.Plugin) error {
-		b := p.Describe()[0]
+	return k.with(ctx, func(s *subject) error {
 		for range 3 {
 			limited, cancel := context.WithCancel(ctx)
-			c, stream, err := openStream(limited, k, p, b, wire.Minor)
+			stream, err := s.stream(limited, wire.Minor)
 			if err != nil {
 				cancel()
 				return err
 			}
 			w := wire.NewGroupWriter(stream.Send)
-			for n, g := range k.groups(b.Unit) {
+			for n, g := range s.samples() {
 				if err := w.Group(uint64(n+1), g); err != nil {
 					break
 				}
 			}
 			_ = w.Flush()
 			cancel()
-			if err := alive(ctx, c); err != nil {
+			if err := s.alive(ctx); err != nil {
 				return err
 			}
 		}
-		rs, err := k.build(ctx, p, b, k.groups(b.Unit))
-		if err == nil && len(rs) != len(k.groups(b.Unit)) {
+		rs, err := s.build(ctx, s.samples())
+		if err == nil && len(rs) != len(s.samples()) {
 			err = fmt.Errorf("%d results after the cancelled streams", len(rs))
 		}
 		return err
@@ -190,17 +187,16 @@ func checkCancellation(ctx context.Context, k *kit) error {
 // checkVersionSkew acts as a host with the next minor version: it announces that version, and its messages contain a
 // field that doesn't exist yet.
 func checkVersionSkew(ctx context.Context, k *kit) error {
-	return k.call(ctx, func(p *host.Plugin, c pb.BuilderClient) error {
-		b := p.Describe()[0]
+	return k.with(ctx, func(s *subject) error {
 		unknown := protowire.AppendBytes(protowire.AppendTag(nil, 90, protowire.BytesType), []byte("later"))
 		describe := &pb.DescribeRequest{ProtocolMinor: wire.Minor + 1}
 		describe.ProtoReflect().SetUnknown(unknown)
-		if _, err := c.Describe(ctx, describe); err != nil {
+		if _, err := s.rpc.Describe(ctx, describe); err != nil {
 			return err
 		}
 		ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 		defer cancel()
-		_, stream, err := openStream(ctx, k, p, b, wire.Minor+1)
+		stream, err := s.stream(ctx, wire.Minor+1)
 		if err != nil {
 			return err
 		}
@@ -214,35 +210,25 @@ func checkVersionSkew(ctx context.Context, k *kit) error {
 			}
 			return stream.Send(m)
 		})
-		if err := w.Group(1, k.groups(b.Unit)[0]); err != nil {
+		if err := w.Group(1, s.samples()[0]); err != nil {
 			return err
 		}
 		if err := w.Flush(); err != nil {
 			return err
 		}
-		for {
-			m, err := stream.Recv()
-			if err != nil {
-				return err
-			}
-			for _, part := range m.GetParts() {
-				if part.GetDone() != nil {
-					return nil
-				}
-			}
-		}
+		_, err = answer(stream)
+		return err
 	})
 }
 
 func checkDrain(ctx context.Context, k *kit) error {
-	return k.call(ctx, func(p *host.Plugin, c pb.BuilderClient) error {
-		b := p.Describe()[0]
+	return k.with(ctx, func(s *subject) error {
 		limited, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()
-		if _, err := c.Drain(limited, &pb.DrainRequest{}); err != nil {
+		if _, err := s.rpc.Drain(limited, &pb.DrainRequest{}); err != nil {
 			return fmt.Errorf("draining an idle plugin: %w", err)
 		}
-		m, err := c.Open(limited, &pb.OpenRequest{Builder: b.Name, Config: k.config(b.Name)})
+		m, err := s.open(limited, "", 0)
 		if err == nil && m.GetSession() != "" {
 			return errors.New("unexpected session after Drain")
 		}

@@ -21,22 +21,21 @@ type GroupWriter struct {
 	slab []pb.Candidate // candidates not yet sent; their memory is reused after sending
 	used int
 
-	prompts     map[string]uint32 // text prompts already sent
-	messages    map[*chat.Message]messagePrompt
-	prompt      *ttc.Prompt // the last prompt and its index, because a turn's candidates usually share a prompt
-	promptIndex uint32
-	nPrompts    uint32
+	prompts map[promptKey]uint32 // indices of the group's prompts
 }
 
-type messagePrompt struct {
-	n     int
-	index uint32
+// promptKey identifies a prompt within a group: its text by its index, its messages by their memory.
+type promptKey struct {
+	form     ttc.PromptForm
+	text     uint32
+	messages *chat.Message
+	n        int
 }
 
 // NewGroupWriter returns a writer that calls emit with each full frame. A frame and everything in it may be reused
 // after emit returns.
 func NewGroupWriter(emit func(*pb.BuildRequest) error) *GroupWriter {
-	w := &GroupWriter{prompts: map[string]uint32{}, messages: map[*chat.Message]messagePrompt{}}
+	w := &GroupWriter{prompts: map[promptKey]uint32{}}
 	w.emit = func(parts []*pb.GroupPart) error { return emit(&pb.BuildRequest{Parts: parts}) }
 	w.texts = newTextWriter(&w.bytes, w.split)
 	return w
@@ -46,8 +45,6 @@ func NewGroupWriter(emit func(*pb.BuildRequest) error) *GroupWriter {
 func (w *GroupWriter) Group(number uint64, g *ttc.Group) error {
 	w.texts.reset()
 	clear(w.prompts)
-	clear(w.messages)
-	w.prompt, w.promptIndex, w.nPrompts = nil, 0, 0
 	w.open(number)
 	w.part.Begin = true
 	key := w.texts.add(g.Key)
@@ -213,39 +210,18 @@ func (w *GroupWriter) candidate(c *ttc.Candidate) *pb.Candidate {
 
 // addPrompt returns the 1-based index of p in the group's prompt table, sending it if it is new; 0 is the empty prompt.
 func (w *GroupWriter) addPrompt(p *ttc.Prompt) uint32 {
-	if last := w.prompt; last != nil && last.Form == p.Form && last.Text == p.Text &&
-		sameMessages(last.Messages, p.Messages) {
-		return w.promptIndex
-	}
-	isText := p.Form == ttc.TextPrompt && len(p.Messages) == 0
-	isMessages := p.Form == ttc.MessagesPrompt && len(p.Messages) > 0 && p.Text == ""
-	index := uint32(0)
-	switch {
-	case isText && p.Text == "":
+	key := promptKey{p.Form, w.texts.add(p.Text), unsafe.SliceData(p.Messages), len(p.Messages)}
+	if key.form == ttc.TextPrompt && key.text == 0 && key.n == 0 {
 		return 0
-	case isText:
-		index = w.prompts[p.Text]
-	case isMessages:
-		if m := w.messages[unsafe.SliceData(p.Messages)]; m.n == len(p.Messages) {
-			index = m.index
-		}
 	}
+	index := w.prompts[key]
 	if index == 0 {
-		out := &pb.Prompt{
-			Form: pb.PromptForm(p.Form), Text: w.texts.add(p.Text), Messages: w.texts.messages(p.Messages),
-		}
+		out := &pb.Prompt{Form: pb.PromptForm(p.Form), Text: key.text, Messages: w.texts.messages(p.Messages)}
 		w.bytes += 12 + 32*len(p.Messages)
 		w.part.Prompts = append(w.part.Prompts, out)
-		w.nPrompts++
-		index = w.nPrompts
-		switch {
-		case isText:
-			w.prompts[p.Text] = index
-		case isMessages:
-			w.messages[&p.Messages[0]] = messagePrompt{len(p.Messages), index}
-		}
+		index = uint32(len(w.prompts)) + 1
+		w.prompts[key] = index
 	}
-	w.prompt, w.promptIndex = p, index
 	return index
 }
 

@@ -2,7 +2,6 @@ package wire
 
 import (
 	"fmt"
-	"unsafe"
 
 	pb "github.com/nat-go/nat-go/plugins/proto/nat/builder/v1"
 	"github.com/nat-go/nat-go/ttc/chat"
@@ -129,9 +128,4 @@ func (d *decoder) members(ms []*pb.Member) []chat.Member {
 		out = append(out, chat.Member{Key: d.text(m.GetKey()), Value: d.raw(m.GetValue())})
 	}
 	return out
-}
-
-// sameMessages reports whether two lists share the same memory.
-func sameMessages(a, b []chat.Message) bool {
-	return len(a) == len(b) && (len(a) == 0 || unsafe.SliceData(a) == unsafe.SliceData(b))
 }

@@ -342,14 +342,6 @@ type RecordReader struct {
 	spare    sync.Pool // of *Results
 }
 
-// Pending returns the approximate size in bytes of the incomplete group's results.
-func (r *RecordReader) Pending() int {
-	if r.results == nil {
-		return 0
-	}
-	return r.results.Bytes
-}
-
 // Approximate memory taken by results in addition to their text.
 const (
 	recordBytes  = 400
