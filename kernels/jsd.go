@@ -283,6 +283,9 @@ type run struct {
 	path    *tileSet
 	job     job
 	dense   jsdJob    // job points to this field in a dense run, to avoid an allocation
+	support bucketJob // like dense, for a divergence on a support
+	probs   []float64 // a sparse teacher's probabilities
+	seen    []uint64  // a bitmap of the vocabulary, all zero between checks
 	factor  float64   // of each row's gradient
 	weights []float32 // of the rows, or nil
 	taken   atomic.Int64
@@ -310,7 +313,7 @@ func (r *run) reduce(
 	clearIgnored(out, student, labels)
 	r.do(o.Workers)
 	st, err := r.collect(o, out, denom)
-	r.job, r.dense, r.weights = nil, jsdJob{}, nil
+	r.job, r.dense, r.support, r.weights = nil, jsdJob{}, bucketJob{}, nil
 	return st, err
 }
 

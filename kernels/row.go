@@ -21,7 +21,7 @@ type worker struct {
 	row    row       // the current row, stored here so that it isn't allocated
 	heavy  []heavy   // a gradient's entries that are computed in float64
 	rates  []float32 // the table of a row's ratePass
-	skips  []int32   // entries that normaliser skips, in ascending order
+	skips  skips     // entries that normaliser skips
 	bucket bucketRow // memory for a row of a bucketJob
 	copied *[tile]float32
 	zero   *[tile]float32
@@ -59,7 +59,8 @@ func (w *worker) release() {
 	a := &w.a
 	a.s, a.t, a.g, a.out, a.pfs, a.pft, a.tab, a.table = nil, nil, nil, nil, nil, nil, nil, nil
 	a.kept, a.keptT = nil, nil
-	w.row, w.skips = row{}, w.skips[:0]
+	w.row = row{}
+	w.skips.clear()
 }
 
 var negInf = float32(math.Inf(-1))
@@ -161,8 +162,12 @@ func (w *worker) normaliser(
 			a.kept = unsafe.Pointer(&w.kept[side][i])
 		}
 		m := tileAt(i, n)
-		a.s, a.n = f.tile(i, m), m
+		a.s, a.n = from(&w.padS, p, d, n, i), m
 		call(sum, a)
+		if part := w.skips.part(i); part != 0 && !w.skips.subtract(a, part*f.skipped) {
+			a.s = f.tile(i, m)
+			call(sum, a)
+		}
 		if a.sum < 1.2e18 {
 			f.total += a.sum
 			w.sums[side] = append(w.sums[side], a.sum)
@@ -180,19 +185,71 @@ func (w *worker) normaliser(
 	return a.norm(f.ref, a.ref, f.total)
 }
 
-// without returns the n entries of a row starting at entry i, with the skipped ones masked.
-func (w *worker) without(p unsafe.Pointer, d DType, i, n int) unsafe.Pointer {
-	at, _ := slices.BinarySearch(w.skips, int32(i))
-	if at == len(w.skips) || int(w.skips[at]) >= i+n {
-		return p
+// skips are the entries of a row that normaliser skips, in any order. Usually a tile is summed with them, and their part
+// is then subtracted. If they are most of a tile's sum, the tile is summed without them.
+type skips struct {
+	ids   []int32
+	top   float64   // the largest of their logits
+	parts []float64 // each tile's sum of 2^(k*x - k*top); infinite if float64 doesn't hold an entry's
+	full  int       // entries in whole blocks
+}
+
+func (s *skips) clear() { s.ids, s.parts = s.ids[:0], s.parts[:0] }
+
+// reset starts a set of skipped entries for a row of n.
+func (s *skips) reset(n int, ids ...int32) {
+	s.full = n &^ (block - 1)
+	s.ids, s.parts = append(s.ids[:0], ids...), slices.Grow(s.parts[:0], n/tile+2)[:n/tile+2]
+	clear(s.parts)
+}
+
+// tile returns the number of the tile that has entry i.
+func (s *skips) tile(i int) int {
+	if i >= s.full {
+		return (s.full + tile - 1) / tile
 	}
+	return i / tile
+}
+
+// fill sets the parts from the entries' exponentials, relative to a logit top.
+func (s *skips) fill(of *masses, top float64) {
+	s.top = top
+	for i, id := range s.ids {
+		e := of.prob[i]
+		if e < 1e-250 && !math.IsInf(of.log[i], -1) {
+			e = math.Inf(1)
+		}
+		s.parts[s.tile(int(id))] += e
+	}
+}
+
+func (s *skips) part(i int) float64 {
+	if len(s.ids) == 0 {
+		return 0
+	}
+	return s.parts[s.tile(i)]
+}
+
+// subtract removes a part from a tile's sum. It returns false if that would not be accurate.
+func (s *skips) subtract(a *tileArgs, part float64) bool {
+	if !(part <= a.sum/2 && a.sum < 1.2e18) {
+		return false
+	}
+	a.sum -= part
+	return true
+}
+
+// mask returns the n entries of a row starting at entry i, with the skipped ones masked.
+func (w *worker) mask(p unsafe.Pointer, d DType, i, n int) unsafe.Pointer {
 	if w.copied == nil {
 		w.copied = new([tile]float32)
 	}
 	c := unsafe.Pointer(w.copied)
 	copy(unsafe.Slice((*byte)(c), n*d.Size()), unsafe.Slice((*byte)(p), n*d.Size()))
-	for ; at < len(w.skips) && int(w.skips[at]) < i+n; at++ {
-		maskEntry(c, d, int(w.skips[at])-i)
+	for _, id := range w.skips.ids {
+		if at := int(id) - i; at >= 0 && at < n {
+			maskEntry(c, d, at)
+		}
 	}
 	return c
 }
@@ -207,10 +264,17 @@ type firstPass struct {
 	ref    float32
 	total  float64
 	raised bool // the reference is the row's largest entry
+	// the unit of the parts that are skipped, in units of the sum
+	skipped float64
 }
 
+// tile returns m entries starting at entry i, without the skipped ones.
 func (f *firstPass) tile(i, m int) unsafe.Pointer {
-	return f.w.without(from(&f.w.padS, f.p, f.d, f.n, i), f.d, i, m)
+	p := from(&f.w.padS, f.p, f.d, f.n, i)
+	if len(f.w.skips.ids) == 0 {
+		return p
+	}
+	return f.w.mask(p, f.d, i, m)
 }
 
 // largest returns the row's largest entry.
@@ -249,6 +313,7 @@ func (f *firstPass) setReference() bool {
 	a := &f.w.a
 	a.ref = float32(a.dk * float64(f.ref))
 	a.dref = float64(a.ref)
+	f.skipped = math.Exp2(a.dk*f.w.skips.top - a.dref)
 	f.total, f.w.sums[f.side] = 0, f.w.sums[f.side][:0]
 	if f.side == 0 {
 		f.w.tops = f.w.tops[:0]
