@@ -53,14 +53,16 @@ func (m *masses) add(log, prob float64) {
 func (m *masses) exp() (top, sum float64) {
 	top = math.Inf(-1)
 	for _, x := range m.log {
-		top = max(top, x)
+		if x > top {
+			top = x
+		}
 	}
 	if math.IsInf(top, -1) {
 		clear(m.prob)
 		return top, 0
 	}
 	for i, x := range m.log {
-		e := math.Exp(x - top)
+		e := exp2((x - top) * math.Log2E)
 		m.prob[i] = e
 		sum += e
 	}
@@ -205,7 +207,7 @@ func (w *worker) split(
 	if ok {
 		top, sum = of.exp()
 		w.skips.reset(m.Cols, ids...)
-		w.skips.fill(of, top*tau)
+		w.skips.fill(of, top, tau, w.a.dk)
 		rest = w.normaliser(0, p, m.DType, m.Cols, next, first, keep)
 		w.skips.clear()
 	}
@@ -246,21 +248,41 @@ func (w *worker) splitExactly(m *Matrix, row int, tau float64, renorm bool, of *
 	return !renorm || of.normalise()
 }
 
-// term returns the loss of a term and its free derivative. Rows that are summed in float32 have them from the table.
-func (q *bucketJob) term(t *bucketTerms, i int) (l, g float64) {
+// addTerms computes the terms' losses and their free derivatives, of which it returns the sum. Rows that are summed in
+// float32 have them from the table.
+func (q *bucketJob) addTerms(t *bucketTerms, g []float64, res *rowResult) (sum float64) {
 	const most = 40 // nats; beyond that the table ends
-	a, b, beta := t.student.log[i], t.teacher.log[i], q.opt.Beta
-	d := b - a
-	if q.table == nil || !(math.Abs(d) < most) || !t.bregman || q.student.Cols <= maxExactEntries {
-		return entryTerms(a, b, d, beta, t.bregman)
+	o, most32 := q.opt, -1.0
+	if q.table != nil && t.bregman && q.student.Cols > maxExactEntries {
+		most32 = most
 	}
-	x, p := t.student.prob[i], t.teacher.prob[i]
-	larger := max(x, p)
-	if beta == 0 {
-		x = larger
+	a, b, x, p := t.student.log, t.teacher.log, t.student.prob, t.teacher.prob
+	for i := range g {
+		var l, free float64
+		if d := b[i] - a[i]; math.Abs(d) < most32 {
+			larger := x[i]
+			if p[i] > larger {
+				larger = p[i]
+			}
+			at, f := segment(d * (math.Log2E / q.table.h))
+			l, free = q.table.pieces[at].at(f)*larger*math.Ln2, q.table.rates[at].at(f)*math.Ln2
+			if o.Beta == 0 {
+				free *= larger
+			} else {
+				free *= x[i]
+			}
+		} else {
+			l, free = entryTerms(a[i], b[i], d, o.Beta, t.bregman)
+		}
+		if o.clipsElements() && l > o.ClipValue {
+			l, free = o.ClipValue, 0
+			res.clipped++
+		}
+		res.loss += l
+		sum += free
+		g[i] = free
 	}
-	at, f := segment(d * (math.Log2E / q.table.h))
-	return q.table.pieces[at].at(f) * larger * math.Ln2, q.table.rates[at].at(f) * x * math.Ln2
+	return sum
 }
 
 // buckets computes the loss over the support and, unless renormalised, one bucket for all other entries.
@@ -270,17 +292,7 @@ func (q *bucketJob) buckets(w *worker, res *rowResult, s *split, grad []float32,
 	g := slices.Grow(w.bucket.g[:0], n)[:n]
 	w.bucket.g = g
 	res.loss = 0
-	sum := 0.0
-	for i := range g {
-		l, d := q.term(t, i)
-		if o.clipsElements() && l > o.ClipValue {
-			l, d = o.ClipValue, 0
-			res.clipped++
-		}
-		res.loss += l
-		sum += d
-		g[i] = d
-	}
+	sum := q.addTerms(t, g, res)
 	flat := o.clipToken(res)
 	switch {
 	case grad == nil:

@@ -211,12 +211,16 @@ func (s *skips) tile(i int) int {
 	return i / tile
 }
 
-// fill sets the parts from the entries' exponentials, relative to a logit top.
-func (s *skips) fill(of *masses, top float64) {
-	s.top = top
+// fill sets the parts from the entries' exponentials, e^(log - top). The parts are powers of 2^k, where k is rounded.
+func (s *skips) fill(of *masses, top, tau, k float64) {
+	s.top = top * tau
+	off := k*tau*math.Ln2 - 1
 	for i, id := range s.ids {
-		e := of.prob[i]
-		if e < 1e-250 && !math.IsInf(of.log[i], -1) {
+		e := of.prob[i] * (1 + (of.log[i]-top)*off)
+		switch {
+		case of.prob[i] == 0 && of.log[i] < -math.MaxFloat64:
+			e = 0
+		case e < 1e-250:
 			e = math.Inf(1)
 		}
 		s.parts[s.tile(int(id))] += e
@@ -232,7 +236,8 @@ func (s *skips) part(i int) float64 {
 
 // subtract removes a part from a tile's sum. It returns false if that would not be accurate.
 func (s *skips) subtract(a *tileArgs, part float64) bool {
-	if !(part <= a.sum/2 && a.sum < 1.2e18) {
+	const most = 0.75
+	if !(part <= most*a.sum && a.sum < 1.2e18) {
 		return false
 	}
 	a.sum -= part

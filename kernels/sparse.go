@@ -157,7 +157,11 @@ func checkMass(r int, lp []float32, rest Rest, probs []float64) error {
 	}
 	sum := 0.0
 	for i, x := range lp {
-		p := math.Exp(float64(x))
+		y := float64(x) * math.Log2E
+		if y > 1000 { // several times faster than min
+			y = 1000
+		}
+		p := exp2(y)
 		probs[i] = p
 		sum += p
 	}
