@@ -22,6 +22,7 @@ type worker struct {
 	heavy  []heavy   // a gradient's entries that are computed in float64
 	rates  []float32 // the table of a row's ratePass
 	skips  skips     // entries that normaliser skips
+	rows   *wideRows // the constants of float64 tiles; nil until needed
 	bucket bucketRow // memory for a row of a bucketJob
 	copied *[tile]float32
 	zero   *[tile]float32
@@ -236,7 +237,7 @@ func (s *skips) part(i int) float64 {
 
 // subtract removes a part from a tile's sum. It returns false if that would not be accurate.
 func (s *skips) subtract(a *tileArgs, part float64) bool {
-	const most = 0.75
+	const most = 0.5
 	if !(part <= most*a.sum && a.sum < 1.2e18) {
 		return false
 	}
@@ -382,7 +383,7 @@ func (j *JSD) jsdRow(
 ) rowResult {
 	o, a, path := &j.opt, &w.a, w.path
 	if j.exact {
-		return j.slowRow(s, t, d, n, grad, scale)
+		return j.slowRow(w, s, t, d, n, grad, scale)
 	}
 	a.k = float32(math.Log2E / o.Temperature)
 	a.dk = float64(a.k)
@@ -399,7 +400,7 @@ func (j *JSD) jsdRow(
 	wantG := grad != nil || o.clipsElements()
 	zs, zt := j.firstPasses(w, s, t, d, n, next, wantG)
 	if !zs.ok || !zt.ok {
-		return j.slowRow(s, t, d, n, grad, scale)
+		return j.slowRow(w, s, t, d, n, grad, scale)
 	}
 	res := rowResult{lseZ: zs.l * math.Ln2, lseT: zt.l * math.Ln2}
 	if math.Abs(zs.sum-zt.sum) < 2e-6 && constantApart(s, t, d, n) {
@@ -417,7 +418,7 @@ func (j *JSD) jsdRow(
 		ok = r.gradient(&res, grad, scale)
 	}
 	if !ok {
-		return j.slowRow(s, t, d, n, grad, scale)
+		return j.slowRow(w, s, t, d, n, grad, scale)
 	}
 	return res
 }
@@ -827,8 +828,12 @@ func (w *worker) thirdPass(zero *[tile]float32, out []float32) float64 {
 	return float64(top)
 }
 
-// slowRow computes a row by the float64 definition.
-func (j *JSD) slowRow(s, t unsafe.Pointer, d DType, n int, grad []float32, scale float64) rowResult {
+// slowRow computes a row that float32 can't represent: on float64 tiles or, if that isn't possible, by the definition.
+func (j *JSD) slowRow(w *worker, s, t unsafe.Pointer, d DType, n int, grad []float32, scale float64) rowResult {
+	if res, ok := j.wideRow(w, s, t, d, n, grad, scale); ok {
+		res.exact = true
+		return res
+	}
 	of := d // type of s
 	var put func(i int, g float64)
 	if grad != nil { // grad may be the student's own memory: gather first

@@ -1,0 +1,211 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// double builds the float64 tiles, for rows that float32 can't represent. Their constants and sums are rows of eight
+// float64, which kernels/wide.go names. One sequence of instructions serves both vector widths.
+type double struct {
+	*generator
+	wide bool // AVX-512
+	v    []VecPhysical
+	base Register // of the rows
+}
+
+// doubles writes the tiles of a path: for beta 0 and 1, whose entries need no logarithm, and for others.
+func (g *generator) doubles(path string, v []VecPhysical) {
+	for _, mix := range []bool{false, true} {
+		g.text(path, "wide"+choose(mix, "Mix", "End"))
+		d := double{g, path == "AVX512", v, RDX}
+		d.tile(mix)
+		g.end()
+	}
+}
+
+// row returns the memory of a row.
+func (g *double) row(name string, more ...int) Mem {
+	m := Mem{Base: g.base, Disp: 64 * g.number("wide"+name)}
+	for _, n := range more {
+		m.Disp += 64 * n
+	}
+	return m
+}
+
+// signs makes the sign bits of a vector the mask of blend.
+func (g *double) signs(of VecPhysical) {
+	if g.wide {
+		g.VPMOVQ2M(of, K1)
+	}
+}
+
+// blend takes yes where the sign of a vector, for which signs was called, is set.
+func (g *double) blend(of VecPhysical, yes Op, no, dst VecPhysical) {
+	if g.wide {
+		g.VBLENDMPD(yes, no, K1, dst)
+	} else {
+		g.VBLENDVPD(of, yes, no, dst)
+	}
+}
+
+// polynomial leaves a polynomial of x, whose coefficients begin at a row, the highest first, in p.
+func (g *double) polynomial(name string, coefficients int, x, p VecPhysical) {
+	g.VMOVUPD(g.row(name), p)
+	for i := 1; i < coefficients; i++ {
+		g.VFMADD213PD(g.row(name, i), x, p)
+	}
+}
+
+// exp leaves 2^y as the sum of z, a power of 2, and r. It clobbers y.
+func (g *double) exp(y, z, r VecPhysical) {
+	g.VADDPD(g.row("Magic"), y, z)
+	g.VSUBPD(g.row("Magic"), z, r)
+	g.VSUBPD(r, y, y)
+	g.VPSLLQ(Imm(52), z, z)
+	g.polynomial("Exp", g.number("wideExps"), y, r)
+	g.VMULPD(y, r, r)
+	g.VMULPD(z, r, r)
+}
+
+// log leaves log2(1+u) in l, where w = 1+u, with u's relative accuracy. It clobbers u and w, and t and f are scratch.
+func (g *double) log(u, w, l, t, f VecPhysical) {
+	// Where u is small, w - 1 is exact, and the part of u that w lacks is added to first order.
+	g.VSUBPD(g.row("One"), w, t)
+	g.VSUBPD(t, u, u)
+	g.VMOVUPD(g.row("MinusLog2E"), t)
+	g.VFMADD213PD(g.row("TwoLog2E"), w, t)
+	g.VMULPD(t, u, u)
+	// w is the product of a power of 2 and a factor between 2^-1/2 and 2^1/2.
+	g.VPADDQ(g.row("Offset"), w, w)
+	g.VPSRLQ(Imm(52), w, l)
+	g.VORPD(g.row("Integer"), l, l)
+	g.VSUBPD(g.row("Bias"), l, l)
+	g.VADDPD(l, u, u)
+	g.VANDPD(g.row("Mantissa"), w, w)
+	g.VPADDQ(g.row("Root"), w, w)
+	g.VSUBPD(g.row("One"), w, f)
+	g.VADDPD(g.row("One"), w, w)
+	g.VDIVPD(w, f, f)
+	g.VMULPD(f, f, t)
+	g.polynomial("Log", g.number("wideLogs"), t, l)
+	g.VFMADD213PD(u, f, l)
+}
+
+func (g *double) tile(mix bool) {
+	s, t, out, n, i := RDI, RSI, RBX, RCX, RAX
+	g.move("s t g n rows", s, t, out, n, g.base)
+	g.XORQ(i, i)
+	sums := g.v[10:16]
+	for _, v := range sums {
+		g.VXORPD(v, v, v)
+	}
+	entries := uint64(4)
+	if g.wide {
+		entries = 8
+	}
+	g.loop(i, n, entries, func() {
+		g.VCVTPS2PD(Mem{Base: s, Index: i, Scale: 4}, g.v[0])
+		g.VCVTPS2PD(Mem{Base: t, Index: i, Scale: 4}, g.v[1])
+		raw := g.entries(mix, sums)
+		to := Mem{Base: out, Index: i, Scale: 4}
+		if g.wide {
+			g.VCVTPD2PS(raw, raw.AsY())
+			g.VMOVUPS(raw.AsY(), to)
+		} else {
+			g.VCVTPD2PSY(raw, raw.AsX())
+			g.VMOVUPS(raw.AsX(), to)
+		}
+	})
+	for j, v := range sums {
+		g.VMOVUPD(v, g.row("Sums", j))
+	}
+}
+
+// entries adds a vector of entries to the sums, and returns their gradients. The logits are in v[0] and v[1].
+func (g *double) entries(mix bool, sums []VecPhysical) VecPhysical {
+	a, b, d, x, z := g.v[0], g.v[1], g.v[2], g.v[3], g.v[4]
+	e, larger, q, p, t := g.v[5], g.v[6], g.v[7], g.v[8], g.v[9]
+	g.VSUBPD(g.row("TopS"), a, a)
+	g.VSUBPD(g.row("TopT"), b, b)
+	g.VSUBPD(a, b, d)
+	g.VMOVUPD(g.row("K"), t)
+	g.VFMADD213PD(g.row("NormS"), t, a)
+	g.VFMADD213PD(g.row("NormT"), t, b)
+	g.VFMADD213PD(g.row("Apart"), t, d)
+	g.VMAXPD(g.row("MinusFar"), d, d) // an entry that both sides mask, whose D is NaN, gets a finite one
+	g.VMINPD(g.row("Far"), d, d)
+	g.VMAXPD(b, a, a)
+	g.VMAXPD(g.row("Least"), a, a)
+	g.exp(a, z, larger)
+	g.VADDPD(z, larger, larger)
+	g.VSUBPD(g.row("Smallest"), larger, larger) // makes the smallest 0, and changes no other
+	g.VORPD(g.row("Sign"), d, x)
+	g.VMINPD(x, sums[g.number("wideFarthest")], sums[g.number("wideFarthest")])
+	g.VMAXPD(g.row("Least"), x, b)
+	g.exp(b, z, e)
+	g.VADDPD(z, e, t) // 2^-|D|
+	g.VSUBPD(g.row("Smallest"), t, t)
+	g.VSUBPD(g.row("One"), z, z)
+	g.VADDPD(z, e, e) // 2^-|D| - 1, with relative accuracy
+	g.VMULPD(t, larger, b)
+	g.signs(d)
+	g.blend(d, larger, b, q)
+	g.blend(d, b, larger, p)
+	g.VMULPD(e, larger, larger)
+	g.VANDPD(g.row("Sign"), d, b)
+	g.VXORPD(b, larger, larger)
+	minus, lm, h := larger, d, d // q-p, log2 M/q and log2 p/M
+	if mix {
+		// M is the larger side's probability times w = 1+u.
+		g.VMOVUPD(g.row("Rest"), b)
+		g.blend(d, g.row("Beta"), b, b)
+		g.VMOVUPD(g.row("Beta"), a)
+		g.blend(d, g.row("Rest"), a, a)
+		g.VMULPD(b, e, e)
+		g.VFMADD213PD(a, b, t)
+		g.log(e, t, a, b, z)
+		lm, h = b, z
+		g.VXORPD(t, t, t)
+		g.VMAXPD(d, t, lm)
+		g.VADDPD(a, lm, lm)
+		g.VMINPD(d, t, h)
+		g.VSUBPD(a, h, h)
+	}
+	loss, free := t, a
+	g.VMULPD(lm, q, e)
+	g.VMULPD(h, p, loss)
+	g.VMULPD(g.row("LossP"), loss, loss)
+	g.VFMADD231PD(g.row("LossQ"), e, loss)
+	g.VFMADD231PD(g.row("LossMinus"), minus, loss)
+	g.VMOVUPD(g.row("FreeShare"), free)
+	g.VFMADD231PD(g.row("FreeQ"), lm, free)
+	g.VMULPD(q, free, free)
+	g.VFMADD231PD(g.row("FreeMinus"), minus, free)
+	// Where the sides are nearly equal, the loss cancels.
+	g.polynomial("Near", g.number("wideNears"), d, z)
+	for _, factor := range []VecPhysical{d, d, q} {
+		g.VMULPD(factor, z, z)
+	}
+	g.VMOVUPD(g.row("MinusNear"), b)
+	g.VSUBPD(x, b, b)
+	g.signs(b)
+	g.blend(b, z, loss, loss)
+	g.VMOVUPD(g.row("Cut"), b)
+	g.VSUBPD(loss, b, b)
+	g.VMINPD(g.row("Cut"), loss, loss)
+	g.VXORPD(z, z, z)
+	g.signs(b)
+	g.blend(b, z, free, free)
+	g.blend(b, g.row("One"), z, z)
+	for _, sum := range []struct {
+		name string
+		v    VecPhysical
+	}{{"Clipped", z}, {"P", p}, {"Q", q}, {"Free", free}, {"Loss", loss}} {
+		to := sums[g.number("wide"+sum.name)]
+		g.VADDPD(sum.v, to, to)
+	}
+	g.VFMADD231PD(g.row("Mean"), q, free)
+	g.VMULPD(g.row("Scale"), free, free)
+	return free
+}
