@@ -151,6 +151,7 @@ func (w *worker) normaliser(
 	a, size := &w.a, d.Size()
 	full := n &^ (block - 1)
 	f := firstPass{w: w, side: side, d: d, p: p, n: n}
+	rounds := keep && n > maxExactEntries // the sums are those of the kept values
 	if !f.start() {
 		return norm{}
 	}
@@ -165,7 +166,8 @@ func (w *worker) normaliser(
 		m := tileAt(i, n)
 		a.s, a.n = from(&w.padS, p, d, n, i), m
 		call(sum, a)
-		if part := w.skips.part(i); part != 0 && !w.skips.subtract(a, part*f.skipped) {
+		if part := w.skips.part(i); part != 0 && !w.skips.subtract(a, part*f.skipped, rounds) {
+			w.skips.parts[w.skips.tile(i)] = math.Inf(1)
 			a.s = f.tile(i, m)
 			call(sum, a)
 		}
@@ -183,6 +185,9 @@ func (w *worker) normaliser(
 		}
 		i = 0
 	}
+	if rounds {
+		f.total -= w.skips.kept(w.kept[side])
+	}
 	return a.norm(f.ref, a.ref, f.total)
 }
 
@@ -191,7 +196,8 @@ func (w *worker) normaliser(
 type skips struct {
 	ids   []int32
 	top   float64   // the largest of their logits
-	parts []float64 // each tile's sum of 2^(k*x - k*top); infinite if float64 doesn't hold an entry's
+	// each tile's sum of 2^(k*x - k*top); infinite if float64 doesn't hold an entry's, or the tile is summed without them
+	parts []float64
 	full  int       // entries in whole blocks
 }
 
@@ -235,14 +241,29 @@ func (s *skips) part(i int) float64 {
 	return s.parts[s.tile(i)]
 }
 
-// subtract removes a part from a tile's sum. It returns false if that would not be accurate.
-func (s *skips) subtract(a *tileArgs, part float64) bool {
-	const most = 0.5
-	if !(part <= most*a.sum && a.sum < 1.2e18) {
+// subtract removes a part from a tile's sum, unless kept will. It returns false if that would not be accurate.
+func (s *skips) subtract(a *tileArgs, part float64, keep bool) bool {
+	switch {
+	case a.sum >= 1.2e18:
+		return false
+	case keep:
+		return part <= 0.9*a.sum
+	case !(part <= a.sum/2):
 		return false
 	}
 	a.sum -= part
 	return true
+}
+
+// kept returns the sum of the skipped entries' exponentials in tiles that were summed with them. Subtracting those, the
+// tile's errors cancel.
+func (s *skips) kept(kept []float32) (sum float64) {
+	for _, id := range s.ids {
+		if !math.IsInf(s.parts[s.tile(int(id))], 1) {
+			sum += float64(kept[id])
+		}
+	}
+	return sum
 }
 
 // mask returns the n entries of a row starting at entry i, with the skipped ones masked.

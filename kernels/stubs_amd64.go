@@ -113,6 +113,9 @@ func finishAVX512(a *tileArgs)
 func streamAVX512(a *tileArgs)
 
 //go:noescape
+func wideSumAVX512(a *tileArgs)
+
+//go:noescape
 func wideEndAVX512(a *tileArgs)
 
 //go:noescape
@@ -219,6 +222,9 @@ func klReverseF16AVX2(a *tileArgs)
 
 //go:noescape
 func finishAVX2(a *tileArgs)
+
+//go:noescape
+func wideSumAVX2(a *tileArgs)
 
 //go:noescape
 func wideEndAVX2(a *tileArgs)

@@ -92,9 +92,10 @@ func newWideRows() *wideRows {
 	} {
 		r.set(i, x)
 	}
+	// Fewer would do for most rows, but for beta near an end log2(M/q) cancels.
 	r.set(wideExp, 7.070977866508138e-09, 1.0205905413765595e-07, 1.3215451633221434e-06, 1.5252672924850737e-05,
 		0.00015403530424776529, 0.0013333558200794592, 0.009618129107618665, 0.05550410866465167, 0.24022650695910075,
-		0.6931471805599462) // (2^x-1)/x on [-1/2,1/2]
+		math.Ln2) // (2^x-1)/x on [-1/2,1/2]
 	r.set(wideLog, 0.24296332611259117, 0.26144042332141254, 0.32061650335968256, 0.41219840046505485,
 		0.5770780172560378, 0.9617966939243131, 2.885390081777927) // log2((1+x)/(1-x))/x in powers of x^2
 	return r
@@ -252,9 +253,9 @@ func (j *JSD) wideRow(
 		return res, false
 	}
 	k := math.Log2E / o.Temperature
-	end, mix := w.path.wideEnd, w.path.wideMix
-	if end == nil {
-		end, mix = func(a *tileArgs) { pureWide(a, false) }, func(a *tileArgs) { pureWide(a, true) }
+	sum, end, mix := w.path.wideSum, w.path.wideEnd, w.path.wideMix
+	if sum == nil {
+		sum, end, mix = pureWideSum, func(a *tileArgs) { pureWide(a, false) }, func(a *tileArgs) { pureWide(a, true) }
 	}
 	if j.end {
 		mix = end
@@ -263,7 +264,7 @@ func (j *JSD) wideRow(
 	rows.set(wideK, k, topS, topT, 0, 0, 0)
 	rows.setTerms(o.Beta, o.Clip != ClipElement)
 	rows.set(wideCut, inf, 0, 0)
-	r.pass(end, nil)
+	r.pass(sum, nil)
 	normS, normT := math.Log2(rows.sum(wideQ)), math.Log2(rows.sum(wideP))
 	res.lseZ, res.lseT = topS/o.Temperature+normS*math.Ln2, topT/o.Temperature+normT*math.Ln2
 	rows.set(wideNormS, -normS, -normT, normS-normT)
@@ -349,6 +350,22 @@ func (r *wideRow) faintest(normS, normT float64) float64 {
 		}
 	}
 	return least
+}
+
+// pureWideSum is the portable tile for normalisers.
+func pureWideSum(a *tileArgs) {
+	rows := (*wideRows)(a.rows)
+	k := rows[wideK][0]
+	for side, p := range []unsafe.Pointer{wideQ: a.s, wideP: a.t} {
+		if p == nil {
+			continue
+		}
+		top, sum := rows[map[int]int{wideQ: wideTopS, wideP: wideTopT}[side]][0], 0.0
+		for _, x := range unsafe.Slice((*float32)(p), a.n) {
+			sum += exp2((float64(x) - top) * k)
+		}
+		rows[wideSums+side] = [8]float64{sum}
+	}
 }
 
 // pureWide is the portable float64 tile.

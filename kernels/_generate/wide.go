@@ -11,26 +11,46 @@ type double struct {
 	*generator
 	wide bool // AVX-512
 	v    []VecPhysical
-	base Register // of the rows
+	base Register            // of the rows
+	held map[int]VecPhysical // rows that are in registers
 }
 
-// doubles writes the tiles of a path: for beta 0 and 1, whose entries need no logarithm, and for others.
+// hold loads the rows that a loop uses most into the upper half of AVX-512's registers.
+func (g *double) hold(names ...string) {
+	g.held = map[int]VecPhysical{}
+	for _, name := range names {
+		for i := range map[string]int{"Exp": g.number("wideExps")}[name] + 1 {
+			if name == "Exp" && i == g.number("wideExps") {
+				break
+			}
+			at, v := g.number("wide"+name)+i, g.v[16+len(g.held)]
+			g.VMOVUPD(Mem{Base: g.base, Disp: 64 * at}, v)
+			g.held[at] = v
+		}
+	}
+}
+
+// doubles writes the tiles of a path: for the sums of both sides' exponentials, for beta 0 and 1, whose entries need no
+// logarithm, and for other beta.
 func (g *generator) doubles(path string, v []VecPhysical) {
-	for _, mix := range []bool{false, true} {
-		g.text(path, "wide"+choose(mix, "Mix", "End"))
-		d := double{g, path == "AVX512", v, RDX}
-		d.tile(mix)
+	for _, kind := range []string{"Sum", "End", "Mix"} {
+		g.text(path, "wide"+kind)
+		d := double{generator: g, wide: path == "AVX512", v: v, base: RDX}
+		d.tile(kind)
 		g.end()
 	}
 }
 
-// row returns the memory of a row.
-func (g *double) row(name string, more ...int) Mem {
-	m := Mem{Base: g.base, Disp: 64 * g.number("wide"+name)}
+// row returns a row, which is in memory unless it is held.
+func (g *double) row(name string, more ...int) Op {
+	at := g.number("wide" + name)
 	for _, n := range more {
-		m.Disp += 64 * n
+		at += n
 	}
-	return m
+	if v, is := g.held[at]; is {
+		return v
+	}
+	return Mem{Base: g.base, Disp: 64 * at}
 }
 
 // signs makes the sign bits of a vector the mask of blend.
@@ -92,7 +112,7 @@ func (g *double) log(u, w, l, t, f VecPhysical) {
 	g.VFMADD213PD(u, f, l)
 }
 
-func (g *double) tile(mix bool) {
+func (g *double) tile(kind string) {
 	s, t, out, n, i := RDI, RSI, RBX, RCX, RAX
 	g.move("s t g n rows", s, t, out, n, g.base)
 	g.XORQ(i, i)
@@ -103,11 +123,20 @@ func (g *double) tile(mix bool) {
 	entries := uint64(4)
 	if g.wide {
 		entries = 8
+		g.hold("Exp", "Magic", "One", "Smallest", "Least", "Sign", "K")
 	}
 	g.loop(i, n, entries, func() {
-		g.VCVTPS2PD(Mem{Base: s, Index: i, Scale: 4}, g.v[0])
-		g.VCVTPS2PD(Mem{Base: t, Index: i, Scale: 4}, g.v[1])
-		raw := g.entries(mix, sums)
+		a, b := g.v[0], g.v[1]
+		g.VCVTPS2PD(Mem{Base: s, Index: i, Scale: 4}, a)
+		g.VCVTPS2PD(Mem{Base: t, Index: i, Scale: 4}, b)
+		g.VSUBPD(g.row("TopS"), a, a)
+		g.VSUBPD(g.row("TopT"), b, b)
+		if kind == "Sum" {
+			g.add(a, sums[g.number("wideQ")])
+			g.add(b, sums[g.number("wideP")])
+			return
+		}
+		raw := g.entries(kind == "Mix", sums)
 		to := Mem{Base: out, Index: i, Scale: 4}
 		if g.wide {
 			g.VCVTPD2PS(raw, raw.AsY())
@@ -118,16 +147,26 @@ func (g *double) tile(mix bool) {
 		}
 	})
 	for j, v := range sums {
-		g.VMOVUPD(v, g.row("Sums", j))
+		g.VMOVUPD(v, Mem{Base: g.base, Disp: 64 * (g.number("wideSums") + j)})
 	}
 }
 
-// entries adds a vector of entries to the sums, and returns their gradients. The logits are in v[0] and v[1].
+// add adds 2^(x*k) to a sum. It clobbers x.
+func (g *double) add(x, sum VecPhysical) {
+	z, r := g.v[2], g.v[3]
+	g.VMULPD(g.row("K"), x, x)
+	g.VMAXPD(g.row("Least"), x, x)
+	g.exp(x, z, r)
+	g.VSUBPD(g.row("Smallest"), z, z)
+	g.VADDPD(z, r, r)
+	g.VADDPD(r, sum, sum)
+}
+
+// entries adds a vector of entries to the sums, and returns their gradients. The logits, less the largest, are in v[0] and
+// v[1].
 func (g *double) entries(mix bool, sums []VecPhysical) VecPhysical {
 	a, b, d, x, z := g.v[0], g.v[1], g.v[2], g.v[3], g.v[4]
 	e, larger, q, p, t := g.v[5], g.v[6], g.v[7], g.v[8], g.v[9]
-	g.VSUBPD(g.row("TopS"), a, a)
-	g.VSUBPD(g.row("TopT"), b, b)
 	g.VSUBPD(a, b, d)
 	g.VMOVUPD(g.row("K"), t)
 	g.VFMADD213PD(g.row("NormS"), t, a)
