@@ -18,10 +18,9 @@ type JSD struct {
 	end   bool // beta is 0 or 1
 	exact bool // every row takes the float64 path
 	pool  runPool
-	// gradPath computes gradients: it equals path unless beta is so close to 0 or 1 that the path's table is too
-	// coarse.
-	gradPath *tileSet
-	gradPool runPool
+	// steep means that beta is so close to 0 or 1 that the path's table is too coarse for gradients, which then take the
+	// float64 path.
+	steep bool
 }
 
 // NewJSD checks the options and fits the table for its beta.
@@ -30,12 +29,9 @@ func NewJSD(o Options) (*JSD, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &JSD{opt: o, path: path, gradPath: path, end: o.Beta == 0 || o.Beta == 1}
+	j := &JSD{opt: o, path: path, end: o.Beta == 0 || o.Beta == 1}
 	interior := min(o.Beta, 1-o.Beta)
-	if path.tabH > 0 && !j.end && interior < steepEnd {
-		all := paths()
-		j.gradPath = all[len(all)-1] // purego
-	}
+	j.steep = path.tabH > 0 && !j.end && interior < steepEnd
 	j.exact = (!j.end && interior < nearEnd) || (j.end && o.Clip == ClipElement) ||
 		o.Temperature < 1e-6 || o.Temperature > 1e6
 	if !j.exact {
@@ -48,7 +44,7 @@ func NewJSD(o Options) (*JSD, error) {
 const nearEnd = 1e-4
 
 // steepEnd is the distance of beta from 0 or 1 below which the bend of psi is in a wide segment of the signed table,
-// where rate has a relative error of more than 2e-6: gradients are then left to the portable tiles.
+// where rate has a relative error of more than 2e-6.
 const steepEnd = 0.004
 
 // Path returns the name of the path in use.
@@ -225,12 +221,8 @@ func (j *JSD) Run(b *Batch, out *Output) (Stats, error) {
 	if err != nil || b.Student.Rows == 0 {
 		return Stats{}, err
 	}
-	pool, path := &j.pool, j.path
-	if out.Grad != nil {
-		pool, path = &j.gradPool, j.gradPath
-	}
-	r := pool.get(path)
-	defer pool.put(r)
+	r := j.pool.get(j.path)
+	defer j.pool.put(r)
 	r.dense = jsdJob{j: j, b: b, out: out, v: v}
 	r.job = &r.dense
 	return r.reduce(&j.opt, v, &b.Student, b.Labels, b.Weights, b.Upstream, out)

@@ -403,7 +403,7 @@ func (j *JSD) jsdRow(
 	w *worker, s, t unsafe.Pointer, d DType, n int, next nextRow, grad []float32, scale float64,
 ) rowResult {
 	o, a, path := &j.opt, &w.a, w.path
-	if j.exact {
+	if j.exact || j.steep && grad != nil {
 		return j.slowRow(w, s, t, d, n, grad, scale)
 	}
 	a.k = float32(math.Log2E / o.Temperature)

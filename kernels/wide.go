@@ -62,7 +62,8 @@ const (
 	wideFree     = 4
 	wideLoss     = 5
 
-	wideCount = wideSums + 6
+	wideScratch = wideSums + 6 // four float64 for each entry of a block
+	wideCount   = wideScratch + 4*block/8
 )
 
 // wideRows are the constants and sums of float64 tiles.

@@ -125,27 +125,41 @@ func (g *double) tile(kind string) {
 		entries = 8
 		g.hold("Exp", "Magic", "One", "Smallest", "Least", "Sign", "K")
 	}
-	g.loop(i, n, entries, func() {
-		a, b := g.v[0], g.v[1]
-		g.VCVTPS2PD(Mem{Base: s, Index: i, Scale: 4}, a)
-		g.VCVTPS2PD(Mem{Base: t, Index: i, Scale: 4}, b)
+	a, b := g.v[0], g.v[1]
+	load := func() {
+		g.VCVTPS2PD(Mem{Base: s}, a)
+		g.VCVTPS2PD(Mem{Base: t}, b)
+		g.ADDQ(Imm(4*entries), s)
+		g.ADDQ(Imm(4*entries), t)
 		g.VSUBPD(g.row("TopS"), a, a)
 		g.VSUBPD(g.row("TopT"), b, b)
-		if kind == "Sum" {
+	}
+	if kind == "Sum" {
+		g.loop(i, n, entries, func() {
+			load()
 			g.add(a, sums[g.number("wideQ")])
 			g.add(b, sums[g.number("wideP")])
-			return
-		}
-		raw := g.entries(kind == "Mix", sums)
-		to := Mem{Base: out, Index: i, Scale: 4}
-		if g.wide {
-			g.VCVTPD2PS(raw, raw.AsY())
-			g.VMOVUPS(raw.AsY(), to)
-		} else {
-			g.VCVTPD2PSY(raw, raw.AsX())
-			g.VMOVUPS(raw.AsX(), to)
-		}
-	})
+		})
+	} else {
+		// Two loops over a block have shorter chains of instructions than one, so that more of them overlap.
+		g.loop(i, n, block, func() {
+			g.inner("first", entries, func() {
+				load()
+				g.powers(sums)
+			})
+			g.inner("second", entries, func() {
+				raw := g.entries(kind == "Mix", sums)
+				if g.wide {
+					g.VCVTPD2PS(raw, raw.AsY())
+					g.VMOVUPS(raw.AsY(), Mem{Base: out})
+				} else {
+					g.VCVTPD2PSY(raw, raw.AsX())
+					g.VMOVUPS(raw.AsX(), Mem{Base: out})
+				}
+				g.ADDQ(Imm(4*entries), out)
+			})
+		})
+	}
 	for j, v := range sums {
 		g.VMOVUPD(v, Mem{Base: g.base, Disp: 64 * (g.number("wideSums") + j)})
 	}
@@ -162,11 +176,29 @@ func (g *double) add(x, sum VecPhysical) {
 	g.VADDPD(r, sum, sum)
 }
 
-// entries adds a vector of entries to the sums, and returns their gradients. The logits, less the largest, are in v[0] and
-// v[1].
-func (g *double) entries(mix bool, sums []VecPhysical) VecPhysical {
+// block is the number of entries in a block.
+const block = 128
+
+// inner repeats a body for the vectors of a block. Its index is R10.
+func (g *double) inner(label string, entries uint64, body func()) {
+	g.XORQ(R10, R10)
+	g.Label(label)
+	body()
+	g.ADDQ(Imm(entries), R10)
+	g.CMPQ(R10, Imm(block))
+	g.JLT(LabelRef(label))
+}
+
+// scratch returns the memory in which the first loop leaves a vector for the second.
+func (g *double) scratch(n int) Mem {
+	return Mem{Base: g.base, Index: R10, Scale: 8, Disp: 64*g.number("wideScratch") + 8*block*n}
+}
+
+// powers leaves D, 2^-|D|, 2^-|D| - 1 and the larger side's probability of a vector in scratch. The logits, less the
+// largest, are in v[0] and v[1].
+func (g *double) powers(sums []VecPhysical) {
 	a, b, d, x, z := g.v[0], g.v[1], g.v[2], g.v[3], g.v[4]
-	e, larger, q, p, t := g.v[5], g.v[6], g.v[7], g.v[8], g.v[9]
+	e, larger, t := g.v[5], g.v[6], g.v[9]
 	g.VSUBPD(a, b, d)
 	g.VMOVUPD(g.row("K"), t)
 	g.VFMADD213PD(g.row("NormS"), t, a)
@@ -181,12 +213,25 @@ func (g *double) entries(mix bool, sums []VecPhysical) VecPhysical {
 	g.VSUBPD(g.row("Smallest"), larger, larger) // makes the smallest 0, and changes no other
 	g.VORPD(g.row("Sign"), d, x)
 	g.VMINPD(x, sums[g.number("wideFarthest")], sums[g.number("wideFarthest")])
-	g.VMAXPD(g.row("Least"), x, b)
-	g.exp(b, z, e)
-	g.VADDPD(z, e, t) // 2^-|D|
+	g.VMAXPD(g.row("Least"), x, x)
+	g.exp(x, z, e)
+	g.VADDPD(z, e, t)
 	g.VSUBPD(g.row("Smallest"), t, t)
 	g.VSUBPD(g.row("One"), z, z)
-	g.VADDPD(z, e, e) // 2^-|D| - 1, with relative accuracy
+	g.VADDPD(z, e, e) // with relative accuracy
+	for n, v := range []VecPhysical{d, t, e, larger} {
+		g.VMOVUPD(v, g.scratch(n))
+	}
+}
+
+// entries adds a vector of entries to the sums, and returns their gradients.
+func (g *double) entries(mix bool, sums []VecPhysical) VecPhysical {
+	a, b, d, x, z := g.v[0], g.v[1], g.v[2], g.v[3], g.v[4]
+	e, larger, q, p, t := g.v[5], g.v[6], g.v[7], g.v[8], g.v[9]
+	for n, v := range []VecPhysical{d, t, e, larger} {
+		g.VMOVUPD(g.scratch(n), v)
+	}
+	g.VORPD(g.row("Sign"), d, x)
 	g.VMULPD(t, larger, b)
 	g.signs(d)
 	g.blend(d, larger, b, q)
