@@ -8962,6 +8962,7 @@ TEXT ·wideSumAVX512(SB), NOSPLIT, $0-8
 	MOVQ    16(R9), BX
 	MOVQ    56(R9), CX
 	MOVQ    288(R9), DX
+	MOVQ    32(R9), R12
 	XORQ    AX, AX
 	VXORPD  Z10, Z10, Z10
 	VXORPD  Z11, Z11, Z11
@@ -9057,6 +9058,7 @@ TEXT ·wideEndAVX512(SB), NOSPLIT, $0-8
 	MOVQ    16(R9), BX
 	MOVQ    56(R9), CX
 	MOVQ    288(R9), DX
+	MOVQ    32(R9), R12
 	XORQ    AX, AX
 	VXORPD  Z10, Z10, Z10
 	VXORPD  Z11, Z11, Z11
@@ -9200,7 +9202,10 @@ second:
 	VMULPD      960(DX), Z0, Z0
 	VCVTPD2PS   Z0, Y0
 	VMOVUPS     Y0, (BX)
+	VCVTPD2PS   Z7, Y7
+	VMOVUPS     Y7, (R12)
 	ADDQ        $0x20, BX
+	ADDQ        $0x20, R12
 	ADDQ        $0x08, R10
 	CMPQ        R10, $0x80
 	JLT         second
@@ -9225,6 +9230,7 @@ TEXT ·wideMixAVX512(SB), NOSPLIT, $0-8
 	MOVQ    16(R9), BX
 	MOVQ    56(R9), CX
 	MOVQ    288(R9), DX
+	MOVQ    32(R9), R12
 	XORQ    AX, AX
 	VXORPD  Z10, Z10, Z10
 	VXORPD  Z11, Z11, Z11
@@ -9403,7 +9409,10 @@ second:
 	VMULPD      960(DX), Z0, Z0
 	VCVTPD2PS   Z0, Y0
 	VMOVUPS     Y0, (BX)
+	VCVTPD2PS   Z7, Y7
+	VMOVUPS     Y7, (R12)
 	ADDQ        $0x20, BX
+	ADDQ        $0x20, R12
 	ADDQ        $0x08, R10
 	CMPQ        R10, $0x80
 	JLT         second
@@ -18186,6 +18195,7 @@ TEXT ·wideSumAVX2(SB), NOSPLIT, $0-8
 	MOVQ    16(R9), BX
 	MOVQ    56(R9), CX
 	MOVQ    288(R9), DX
+	MOVQ    32(R9), R12
 	XORQ    AX, AX
 	VXORPD  Y10, Y10, Y10
 	VXORPD  Y11, Y11, Y11
@@ -18265,6 +18275,7 @@ TEXT ·wideEndAVX2(SB), NOSPLIT, $0-8
 	MOVQ    16(R9), BX
 	MOVQ    56(R9), CX
 	MOVQ    288(R9), DX
+	MOVQ    32(R9), R12
 	XORQ    AX, AX
 	VXORPD  Y10, Y10, Y10
 	VXORPD  Y11, Y11, Y11
@@ -18389,7 +18400,10 @@ second:
 	VMULPD      960(DX), Y0, Y0
 	VCVTPD2PSY  Y0, X0
 	VMOVUPS     X0, (BX)
+	VCVTPD2PSY  Y7, X7
+	VMOVUPS     X7, (R12)
 	ADDQ        $0x10, BX
+	ADDQ        $0x10, R12
 	ADDQ        $0x04, R10
 	CMPQ        R10, $0x80
 	JLT         second
@@ -18414,6 +18428,7 @@ TEXT ·wideMixAVX2(SB), NOSPLIT, $0-8
 	MOVQ    16(R9), BX
 	MOVQ    56(R9), CX
 	MOVQ    288(R9), DX
+	MOVQ    32(R9), R12
 	XORQ    AX, AX
 	VXORPD  Y10, Y10, Y10
 	VXORPD  Y11, Y11, Y11
@@ -18573,7 +18588,10 @@ second:
 	VMULPD      960(DX), Y0, Y0
 	VCVTPD2PSY  Y0, X0
 	VMOVUPS     X0, (BX)
+	VCVTPD2PSY  Y7, X7
+	VMOVUPS     X7, (R12)
 	ADDQ        $0x10, BX
+	ADDQ        $0x10, R12
 	ADDQ        $0x04, R10
 	CMPQ        R10, $0x80
 	JLT         second

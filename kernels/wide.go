@@ -178,7 +178,7 @@ type wideRow struct {
 	at   int // the tile with the student's largest entry
 }
 
-// pass runs a tile over the row. If grad isn't nil, it receives gradients; it may be the student.
+// pass runs a tile over the row. If grad isn't nil, it receives gradients, and may be the student. Tails stay in w.padOut.
 func (r *wideRow) pass(f tileFunc, grad []float32) {
 	w, a := r.w, &r.w.a
 	rows := w.rows
@@ -191,13 +191,14 @@ func (r *wideRow) pass(f tileFunc, grad []float32) {
 			t = unsafe.Pointer(&decode(t, r.d, m, &a.wide[1])[0])
 		}
 		a.s, a.t, a.n, a.g, a.rows = s, t, m, unsafe.Pointer(w.copied), unsafe.Pointer(rows)
-		if grad != nil && i < r.n&^(block-1) {
+		a.kept = unsafe.Pointer(&w.kept[0][i])
+		switch {
+		case i >= r.n&^(block-1):
+			a.g = unsafe.Pointer(&w.padOut)
+		case grad != nil:
 			a.g = unsafe.Pointer(&grad[i])
 		}
 		call(f, a)
-		if grad != nil && i >= r.n&^(block-1) {
-			copy(grad[i:], w.copied[:r.n-i])
-		}
 		for k := range sums {
 			for lane, x := range rows[wideSums+k] {
 				if k == wideFarthest {
@@ -247,6 +248,7 @@ func (j *JSD) wideRow(
 	if w.a.wide == nil {
 		w.a.wide = new([2][tile]float32)
 	}
+	w.keep(n)
 	r, rows := wideRow{j: j, w: w, s: s, t: t, d: d, n: n}, w.rows
 	topT, okT := r.top(t)
 	topS, okS := r.top(s)
@@ -274,7 +276,12 @@ func (j *JSD) wideRow(
 	} else if grad != nil {
 		rows.set(wideFreeShare, rows[wideFreeShare][0]-rows[wideFreeQ][0]*r.pivot())
 	}
-	r.pass(mix, nil)
+	raw := grad // while it isn't the student
+	if grad != nil && unsafe.Pointer(&grad[0]) == s {
+		raw = w.scratch(n)
+	}
+	rows.set(wideScale, 1)
+	r.pass(mix, raw)
 	faintest := inf
 	if j.end && rows.farthest() <= -farD {
 		faintest = r.faintest(normS, normT)
@@ -287,7 +294,7 @@ func (j *JSD) wideRow(
 		// Nothing was clipped: the Bregman summands give the same sum without cancelling.
 		rows.setTerms(o.Beta, true)
 		rows.set(wideCut, inf)
-		r.pass(mix, nil)
+		r.pass(mix, raw)
 	}
 	if res.loss = rows.sum(wideLoss) * math.Ln2; faintest < inf && !o.clipsElements() {
 		res.loss = inf
@@ -301,8 +308,20 @@ func (j *JSD) wideRow(
 	case res.loss == inf:
 		fillNaN(grad)
 	default:
-		rows.set(wideMean, -rows.sum(wideFree), math.Ln2*scale*o.normFactor()/o.Temperature)
+		unit, mean := math.Ln2*scale*o.normFactor()/o.Temperature, rows.sum(wideFree)
+		w.setFactors(unit, -mean)
+		top := w.thirdPass(nil, raw)
+		// The raw gradients are float32. Where they cancel, the tiles run again with the mean.
+		if lost := math.Abs(unit * mean * math.Exp2(-normS)); lost <= 4*top && top < math.MaxFloat32 {
+			if &raw[0] != &grad[0] {
+				copy(grad, raw)
+			}
+			break
+		}
+		rows.set(wideMean, -mean, unit)
 		r.pass(mix, grad)
+		full := n &^ (block - 1)
+		copy(grad[full:], w.padOut[:n-full])
 	}
 	return res, true
 }
@@ -374,7 +393,7 @@ func pureWide(a *tileArgs, mix bool) {
 	rows := (*wideRows)(a.rows)
 	get := func(i int) float64 { return rows[i][0] }
 	ss, ts := unsafe.Slice((*float32)(a.s), a.n), unsafe.Slice((*float32)(a.t), a.n)
-	out := unsafe.Slice((*float32)(a.g), a.n)
+	out, kept := unsafe.Slice((*float32)(a.g), a.n), unsafe.Slice((*float32)(a.kept), a.n)
 	k, topS, topT, normS, normT, apart := get(wideK), get(wideTopS), get(wideTopT), get(wideNormS), get(wideNormT), get(wideApart)
 	beta, cut, near := get(wideBeta), get(wideCut), -get(wideMinusNear)
 	c0, c1, c2, c3 := get(wideNear+3), get(wideNear+2), get(wideNear+1), get(wideNear)
@@ -431,7 +450,7 @@ func pureWide(a *tileArgs, mix bool) {
 		sums[wideQ] += q
 		sums[wideFree] += free
 		sums[wideLoss] += loss
-		out[i] = float32((free + q*get(wideMean)) * get(wideScale))
+		out[i], kept[i] = float32((free+q*get(wideMean))*get(wideScale)), float32(q)
 	}
 	for i, x := range sums {
 		rows[wideSums+i] = [8]float64{x}

@@ -114,7 +114,8 @@ func (g *double) log(u, w, l, t, f VecPhysical) {
 
 func (g *double) tile(kind string) {
 	s, t, out, n, i := RDI, RSI, RBX, RCX, RAX
-	g.move("s t g n rows", s, t, out, n, g.base)
+	kept := R12
+	g.move("s t g n rows kept", s, t, out, n, g.base, kept)
 	g.XORQ(i, i)
 	sums := g.v[10:16]
 	for _, v := range sums {
@@ -148,15 +149,11 @@ func (g *double) tile(kind string) {
 				g.powers(sums)
 			})
 			g.inner("second", entries, func() {
-				raw := g.entries(kind == "Mix", sums)
-				if g.wide {
-					g.VCVTPD2PS(raw, raw.AsY())
-					g.VMOVUPS(raw.AsY(), Mem{Base: out})
-				} else {
-					g.VCVTPD2PSY(raw, raw.AsX())
-					g.VMOVUPS(raw.AsX(), Mem{Base: out})
-				}
+				raw, q := g.entries(kind == "Mix", sums)
+				g.store(raw, out)
+				g.store(q, kept)
 				g.ADDQ(Imm(4*entries), out)
+				g.ADDQ(Imm(4*entries), kept)
 			})
 		})
 	}
@@ -174,6 +171,17 @@ func (g *double) add(x, sum VecPhysical) {
 	g.VSUBPD(g.row("Smallest"), z, z)
 	g.VADDPD(z, r, r)
 	g.VADDPD(r, sum, sum)
+}
+
+// store stores a vector as float32.
+func (g *double) store(v VecPhysical, to Register) {
+	if g.wide {
+		g.VCVTPD2PS(v, v.AsY())
+		g.VMOVUPS(v.AsY(), Mem{Base: to})
+	} else {
+		g.VCVTPD2PSY(v, v.AsX())
+		g.VMOVUPS(v.AsX(), Mem{Base: to})
+	}
 }
 
 // block is the number of entries in a block.
@@ -224,8 +232,8 @@ func (g *double) powers(sums []VecPhysical) {
 	}
 }
 
-// entries adds a vector of entries to the sums, and returns their gradients.
-func (g *double) entries(mix bool, sums []VecPhysical) VecPhysical {
+// entries adds a vector of entries to the sums, and returns their gradients and the student's probabilities.
+func (g *double) entries(mix bool, sums []VecPhysical) (gradient, student VecPhysical) {
 	a, b, d, x, z := g.v[0], g.v[1], g.v[2], g.v[3], g.v[4]
 	e, larger, q, p, t := g.v[5], g.v[6], g.v[7], g.v[8], g.v[9]
 	for n, v := range []VecPhysical{d, t, e, larger} {
@@ -291,5 +299,5 @@ func (g *double) entries(mix bool, sums []VecPhysical) VecPhysical {
 	}
 	g.VFMADD231PD(g.row("Mean"), q, free)
 	g.VMULPD(g.row("Scale"), free, free)
-	return free
+	return free, q
 }
