@@ -194,11 +194,11 @@ func (w *worker) normaliser(
 // skips are the entries of a row that normaliser skips, in any order. Usually a tile is summed with them, and their part
 // is then subtracted. If they are most of a tile's sum, the tile is summed without them.
 type skips struct {
-	ids   []int32
-	top   float64   // the largest of their logits
+	ids []int32
+	top float64 // the largest of their logits
 	// each tile's sum of 2^(k*x - k*top); infinite if float64 doesn't hold an entry's, or the tile is summed without them
 	parts []float64
-	full  int       // entries in whole blocks
+	full  int // entries in whole blocks
 }
 
 func (s *skips) clear() { s.ids, s.parts = s.ids[:0], s.parts[:0] }

@@ -234,11 +234,8 @@ func (r *wideRow) top(p unsafe.Pointer) (top float64, ok bool) {
 	return float64(largest), !math.IsInf(float64(largest), 0) && sum-sum == 0
 }
 
-// wideRow computes a row on float64 tiles. ok is false if a side has no softmax.
-func (j *JSD) wideRow(
-	w *worker, s, t unsafe.Pointer, d DType, n int, grad []float32, scale float64,
-) (res rowResult, ok bool) {
-	o := &j.opt
+// widen provides the memory for a row of n on float64 tiles.
+func (w *worker) widen(n int) {
 	if w.rows == nil {
 		w.rows = newWideRows()
 	}
@@ -249,6 +246,25 @@ func (j *JSD) wideRow(
 		w.a.wide = new([2][tile]float32)
 	}
 	w.keep(n)
+}
+
+// wideTiles returns the tiles for normalisers and for summands.
+func (j *JSD) wideTiles(p *tileSet) (sum, terms tileFunc) {
+	switch {
+	case p.wideSum == nil:
+		return pureWideSum, func(a *tileArgs) { pureWide(a, !j.end) }
+	case j.end:
+		return p.wideSum, p.wideEnd
+	}
+	return p.wideSum, p.wideMix
+}
+
+// wideRow computes a row on float64 tiles. ok is false if a side has no softmax.
+func (j *JSD) wideRow(
+	w *worker, s, t unsafe.Pointer, d DType, n int, grad []float32, scale float64,
+) (res rowResult, ok bool) {
+	o := &j.opt
+	w.widen(n)
 	r, rows := wideRow{j: j, w: w, s: s, t: t, d: d, n: n}, w.rows
 	topT, okT := r.top(t)
 	topS, okS := r.top(s)
@@ -256,13 +272,7 @@ func (j *JSD) wideRow(
 		return res, false
 	}
 	k := math.Log2E / o.Temperature
-	sum, end, mix := w.path.wideSum, w.path.wideEnd, w.path.wideMix
-	if sum == nil {
-		sum, end, mix = pureWideSum, func(a *tileArgs) { pureWide(a, false) }, func(a *tileArgs) { pureWide(a, true) }
-	}
-	if j.end {
-		mix = end
-	}
+	sum, mix := j.wideTiles(w.path)
 	inf := math.Inf(1)
 	rows.set(wideK, k, topS, topT, 0, 0, 0)
 	rows.setTerms(o.Beta, o.Clip != ClipElement)
@@ -308,22 +318,27 @@ func (j *JSD) wideRow(
 	case res.loss == inf:
 		fillNaN(grad)
 	default:
-		unit, mean := math.Ln2*scale*o.normFactor()/o.Temperature, rows.sum(wideFree)
-		w.setFactors(unit, -mean)
-		top := w.thirdPass(nil, raw)
-		// The raw gradients are float32. Where they cancel, the tiles run again with the mean.
-		if lost := math.Abs(unit * mean * math.Exp2(-normS)); lost <= 4*top && top < math.MaxFloat32 {
-			if &raw[0] != &grad[0] {
-				copy(grad, raw)
-			}
-			break
-		}
-		rows.set(wideMean, -mean, unit)
-		r.pass(mix, grad)
-		full := n &^ (block - 1)
-		copy(grad[full:], w.padOut[:n-full])
+		r.finish(mix, raw, grad, math.Ln2*scale*o.normFactor()/o.Temperature, math.Exp2(-normS))
 	}
 	return res, true
+}
+
+// finish turns raw gradients, of float32, into gradients of a unit. Where they cancel, the tiles run again with the
+// mean. largest is the student's largest probability.
+func (r *wideRow) finish(f tileFunc, raw, grad []float32, unit, largest float64) {
+	w, mean := r.w, r.w.rows.sum(wideFree)
+	w.setFactors(unit, -mean)
+	top := w.thirdPass(nil, raw)
+	if lost := math.Abs(unit * mean * largest); lost <= 4*top && top < math.MaxFloat32 {
+		if &raw[0] != &grad[0] {
+			copy(grad, raw)
+		}
+		return
+	}
+	w.rows.set(wideMean, -mean, unit)
+	r.pass(f, grad)
+	full := r.n &^ (block - 1)
+	copy(grad[full:], w.padOut[:r.n-full])
 }
 
 // pivot returns log2(M/q) of the student's largest entry. Subtracting it from those of all entries doesn't change the
@@ -376,16 +391,13 @@ func (r *wideRow) faintest(normS, normT float64) float64 {
 func pureWideSum(a *tileArgs) {
 	rows := (*wideRows)(a.rows)
 	k := rows[wideK][0]
-	for side, p := range []unsafe.Pointer{wideQ: a.s, wideP: a.t} {
-		if p == nil {
-			continue
-		}
-		top, sum := rows[map[int]int{wideQ: wideTopS, wideP: wideTopT}[side]][0], 0.0
+	sum := func(p unsafe.Pointer, top float64) (sum [8]float64) {
 		for _, x := range unsafe.Slice((*float32)(p), a.n) {
-			sum += exp2((float64(x) - top) * k)
+			sum[0] += exp2((float64(x) - top) * k)
 		}
-		rows[wideSums+side] = [8]float64{sum}
+		return sum
 	}
+	rows[wideSums+wideQ], rows[wideSums+wideP] = sum(a.s, rows[wideTopS][0]), sum(a.t, rows[wideTopT][0])
 }
 
 // pureWide is the portable float64 tile.
@@ -394,7 +406,8 @@ func pureWide(a *tileArgs, mix bool) {
 	get := func(i int) float64 { return rows[i][0] }
 	ss, ts := unsafe.Slice((*float32)(a.s), a.n), unsafe.Slice((*float32)(a.t), a.n)
 	out, kept := unsafe.Slice((*float32)(a.g), a.n), unsafe.Slice((*float32)(a.kept), a.n)
-	k, topS, topT, normS, normT, apart := get(wideK), get(wideTopS), get(wideTopT), get(wideNormS), get(wideNormT), get(wideApart)
+	k, topS, topT := get(wideK), get(wideTopS), get(wideTopT)
+	normS, normT, apart := get(wideNormS), get(wideNormT), get(wideApart)
 	beta, cut, near := get(wideBeta), get(wideCut), -get(wideMinusNear)
 	c0, c1, c2, c3 := get(wideNear+3), get(wideNear+2), get(wideNear+1), get(wideNear)
 	var sums [6]float64
@@ -421,19 +434,7 @@ func pureWide(a *tileArgs, mix bool) {
 		}
 		lm, h := d, d
 		if mix {
-			c := beta
-			if d >= 0 {
-				c = 1 - beta
-			}
-			l := 0.0
-			if u := c * less; u > -0.5 {
-				l = math.Log1p(u) * math.Log2E
-			} else {
-				l = math.Log2((1 - c) + c*share)
-				if d >= 0 {
-					l = math.Log2(beta + c*share)
-				}
-			}
+			l := mixture(beta, d < 0, share, less)
 			lm, h = l+max(d, 0), min(d, 0)-l
 		}
 		loss := get(wideLossP)*p*h + get(wideLossQ)*q*lm + get(wideLossMinus)*minus
@@ -455,4 +456,17 @@ func pureWide(a *tileArgs, mix bool) {
 	for i, x := range sums {
 		rows[wideSums+i] = [8]float64{x}
 	}
+}
+
+// mixture returns log2 of M over the larger side's probability. The other side has a share of that, which is 1+less, and
+// is the teacher if minor is set.
+func mixture(beta float64, minor bool, share, less float64) float64 {
+	weight, rest := 1-beta, beta
+	if minor {
+		weight, rest = rest, weight
+	}
+	if u := weight * less; u > -0.5 {
+		return math.Log1p(u) * math.Log2E
+	}
+	return math.Log2(rest + weight*share)
 }

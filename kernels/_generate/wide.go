@@ -15,14 +15,10 @@ type double struct {
 	held map[int]VecPhysical // rows that are in registers
 }
 
-// hold loads the rows that a loop uses most into the upper half of AVX-512's registers.
-func (g *double) hold(names ...string) {
-	g.held = map[int]VecPhysical{}
+// hold loads rows, n from each name on, into the upper half of AVX-512's registers.
+func (g *double) hold(n int, names ...string) {
 	for _, name := range names {
-		for i := range map[string]int{"Exp": g.number("wideExps")}[name] + 1 {
-			if name == "Exp" && i == g.number("wideExps") {
-				break
-			}
+		for i := range n {
 			at, v := g.number("wide"+name)+i, g.v[16+len(g.held)]
 			g.VMOVUPD(Mem{Base: g.base, Disp: 64 * at}, v)
 			g.held[at] = v
@@ -124,7 +120,9 @@ func (g *double) tile(kind string) {
 	entries := uint64(4)
 	if g.wide {
 		entries = 8
-		g.hold("Exp", "Magic", "One", "Smallest", "Least", "Sign", "K")
+		g.held = map[int]VecPhysical{}
+		g.hold(g.number("wideExps"), "Exp")
+		g.hold(1, "Magic", "One", "Smallest", "Least", "Sign", "K")
 	}
 	a, b := g.v[0], g.v[1]
 	load := func() {
