@@ -191,8 +191,8 @@ func (w *worker) normaliser(
 	return a.norm(f.ref, a.ref, f.total)
 }
 
-// skips are the entries of a row that normaliser skips, in any order. Usually a tile is summed with them, and their part
-// is then subtracted. If they are most of a tile's sum, the tile is summed without them.
+// skips are the entries of a row that normaliser skips, in any order. Usually a tile is summed with them, and their
+// part is then subtracted. If they are most of a tile's sum, the tile is summed without them.
 type skips struct {
 	ids []int32
 	top float64 // the largest of their logits

@@ -178,7 +178,7 @@ type wideRow struct {
 	at   int // the tile with the student's largest entry
 }
 
-// pass runs a tile over the row. If grad isn't nil, it receives gradients, and may be the student. Tails stay in w.padOut.
+// pass runs a tile over the row. If grad isn't nil, it receives gradients, and may be the student; tails stay in padOut.
 func (r *wideRow) pass(f tileFunc, grad []float32) {
 	w, a := r.w, &r.w.a
 	rows := w.rows
@@ -309,17 +309,16 @@ func (j *JSD) wideRow(
 	if res.loss = rows.sum(wideLoss) * math.Ln2; faintest < inf && !o.clipsElements() {
 		res.loss = inf
 	}
-	flat := o.clipToken(&res)
-	res.loss *= o.normFactor()
-	switch {
+	switch flat := o.clipToken(&res); {
 	case grad == nil:
 	case flat:
 		clear(grad)
-	case res.loss == inf:
+	case math.IsInf(res.loss, 1):
 		fillNaN(grad)
 	default:
 		r.finish(mix, raw, grad, math.Ln2*scale*o.normFactor()/o.Temperature, math.Exp2(-normS))
 	}
+	res.loss *= o.normFactor()
 	return res, true
 }
 
@@ -458,8 +457,8 @@ func pureWide(a *tileArgs, mix bool) {
 	}
 }
 
-// mixture returns log2 of M over the larger side's probability. The other side has a share of that, which is 1+less, and
-// is the teacher if minor is set.
+// mixture returns log2 of M over the larger side's probability. The other side's is a share of that, 1+less, and it is
+// the teacher if minor is set.
 func mixture(beta float64, minor bool, share, less float64) float64 {
 	weight, rest := 1-beta, beta
 	if minor {
