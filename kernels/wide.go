@@ -292,10 +292,7 @@ func (j *JSD) wideRow(
 	}
 	rows.set(wideScale, 1)
 	r.pass(mix, raw)
-	faintest := inf
-	if j.end && rows.farthest() <= -farD {
-		faintest = r.faintest(normS, normT)
-	}
+	faintest := r.faintest(normS, normT)
 	if o.clipsElements() && faintest <= leastLog*math.Ln2 {
 		return res, false // its summand is cut, but the tile doesn't see its weight
 	}
@@ -368,6 +365,9 @@ func (r *wideRows) farthest() float64 {
 // faintest returns the smallest log-probability, as a float64 above 0, of an entry that the other side of KL masks, or
 // +Inf: such an entry makes KL infinite.
 func (r *wideRow) faintest(normS, normT float64) float64 {
+	if !r.j.end || r.w.rows.farthest() > -farD {
+		return math.Inf(1)
+	}
 	p, q, top, norm := r.s, r.t, r.w.rows[wideTopS][0], normS
 	if r.j.opt.Beta == 0 {
 		p, q, top, norm = r.t, r.s, r.w.rows[wideTopT][0], normT

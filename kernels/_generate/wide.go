@@ -272,6 +272,14 @@ func (g *double) entries(mix bool, sums []VecPhysical) (gradient, student VecPhy
 	g.VFMADD231PD(g.row("FreeQ"), lm, free)
 	g.VMULPD(q, free, free)
 	g.VFMADD231PD(g.row("FreeMinus"), minus, free)
+	g.finishTerms(sums)
+	return free, q
+}
+
+// finishTerms replaces losses that cancel, cuts those that are too large, adds up a vector's results, and turns the
+// free derivatives into gradients. They are where entries leaves them.
+func (g *double) finishTerms(sums []VecPhysical) {
+	free, b, d, x, z, q, p, loss := g.v[0], g.v[1], g.v[2], g.v[3], g.v[4], g.v[7], g.v[8], g.v[9]
 	// Where the sides are nearly equal, the loss cancels.
 	g.polynomial("Near", g.number("wideNears"), d, z)
 	for _, factor := range []VecPhysical{d, d, q} {
@@ -297,5 +305,4 @@ func (g *double) entries(mix bool, sums []VecPhysical) (gradient, student VecPhy
 	}
 	g.VFMADD231PD(g.row("Mean"), q, free)
 	g.VMULPD(g.row("Scale"), free, free)
-	return free, q
 }
