@@ -15,6 +15,7 @@ type bucketJob struct {
 	sparse  *SparseTeacher // the teacher, if sparse
 	probs   []float64      // its probabilities, unless renormalised
 	teacher *Matrix        // the teacher, if dense; its support is the student's k largest entries
+	dense   Matrix         // teacher points to this field, to avoid an allocation
 	k       int
 	out     *Output
 	rest    Rest

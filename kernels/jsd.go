@@ -83,7 +83,7 @@ type Stats struct {
 	NonFinite int     // rows without a softmax, whose loss is NaN
 	Infinite  int     // rows with loss +Inf, from a support mismatch at beta 0 or 1
 	Clipped   int     // clipped entries or row losses
-	Exact     int     // rows computed on the float64 path, 5 to 20 times slower; see Slow
+	Exact     int     // rows computed on the float64 path, 5 to 300 times slower; see Slow
 	// MassClamped counts sparse rows whose teacher probabilities summed to slightly more than 1, with RestBucket.
 	MassClamped int
 }
@@ -94,7 +94,7 @@ func (s Stats) Slow() string {
 	if s.Exact*100 <= s.Active {
 		return ""
 	}
-	return fmt.Sprintf("%d of %d rows of logits took the float64 path, which is 5 to 20 times slower: they hold a "+
+	return fmt.Sprintf("%d of %d rows of logits took the float64 path, which is 5 to 300 times slower: they hold a "+
 		"NaN, an infinity or logits in the thousands, or the options require it: element clips at beta 0 or 1, a beta "+
 		"within %g of 0 or 1", s.Exact, s.Active, nearEnd)
 }
@@ -212,7 +212,7 @@ func overlap(g []float32, m *Matrix) bool {
 }
 
 // Run computes the loss and the results requested by out. It computes the gradient if out.Grad is set. Once warm, it
-// allocates nothing, except for rows that need the float64 path.
+// allocates nothing, except for rows without a softmax.
 func (j *JSD) Run(b *Batch, out *Output) (Stats, error) {
 	v, err := b.check(out)
 	if err == nil && out.Grad != nil && b.Student.Rows > 0 && overlap(out.Grad, &b.Teacher) {

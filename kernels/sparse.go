@@ -175,7 +175,11 @@ func checkMass(r int, lp []float32, rest Rest, probs []float64) error {
 func (j *SparseJSD) Run(b *SparseBatch, out *Output) (Stats, error) {
 	r := j.pool.get(j.path)
 	defer j.pool.put(r)
-	if err := cmp.Or(b.check(r, j.rest), out.check(&b.Student)); err != nil || b.Student.Rows == 0 {
+	err := b.check(r, j.rest)
+	if err == nil {
+		err = out.check(&b.Student) // which reads the student's memory
+	}
+	if err != nil || b.Student.Rows == 0 {
 		return Stats{}, err
 	}
 	r.support = bucketJob{
@@ -241,14 +245,15 @@ func (j *TopKJSD) Run(b *Batch, out *Output) (Stats, error) {
 	if err != nil || b.Student.Rows == 0 {
 		return Stats{}, err
 	}
-	teacher := b.Teacher
-	teacher.Stride, teacher.Cols = teacher.stride(), vocab
 	r := j.pool.get(j.path)
 	defer j.pool.put(r)
 	k := min(j.k, b.Student.Cols)
 	r.support = bucketJob{
-		opt: &j.opt, table: j.table, student: &b.Student, teacher: &teacher, k: k, out: out, rest: j.rest,
+		opt: &j.opt, table: j.table, student: &b.Student, dense: b.Teacher, k: k, out: out, rest: j.rest,
 	}
+	teacher := &r.support.dense
+	teacher.Stride, teacher.Cols = teacher.stride(), vocab
+	r.support.teacher = teacher
 	r.job = &r.support
 	return r.reduce(&j.opt, b.Student.Cols, &b.Student, b.Labels, b.Weights, b.Upstream, out)
 }

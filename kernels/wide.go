@@ -225,7 +225,7 @@ func (r *wideRow) top(p unsafe.Pointer) (top float64, ok bool) {
 			largest, r.at = x, i
 		}
 		// Logits are scaled so that only a NaN or an infinity makes the sum one.
-		a.k, a.dk, a.ref, a.dref = 0x1p-120, 0x1p-120, 0, 0
+		a.k, a.dk, a.ref, a.dref = 0x1p-122, 0x1p-122, 0, 0
 		a.s, a.n = x, m
 		call(w.path.sum[r.d], a)
 		sum += a.sum

@@ -32,6 +32,11 @@ func TestWideRows(t *testing.T) {
 			moved(r, s, t, 2)
 			s[3], t[3], s[5] = negInf, negInf, -1e30
 		},
+		"largest float32": func(r *rand.Rand, s, t []float32) {
+			normal(r, s, 3)
+			normal(r, t, 3)
+			s[9], t[9], t[8] = math.MaxFloat32, math.MaxFloat32, math.MaxFloat32
+		},
 	}
 	forPaths(t, func(t *testing.T, path string) {
 		p, err := findPath(path)
