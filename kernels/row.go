@@ -192,7 +192,7 @@ func (w *worker) normaliser(
 }
 
 // skips are the entries of a row that normaliser skips, in any order. Usually a tile is summed with them, and their
-// part is then subtracted. If they are most of a tile's sum, the tile is summed without them.
+// part is then subtracted. If that would not be accurate, the tile is summed without them.
 type skips struct {
 	ids []int32
 	top float64 // the largest of their logits
@@ -241,17 +241,16 @@ func (s *skips) part(i int) float64 {
 	return s.parts[s.tile(i)]
 }
 
-// subtract removes a part from a tile's sum, unless kept will. It returns false if that would not be accurate.
+// subtract removes a part from a tile's sum, unless kept will. It returns false if that would not be accurate: a large
+// entry's rounding errors don't average out. In a long row the errors of one tile matter less.
 func (s *skips) subtract(a *tileArgs, part float64, keep bool) bool {
-	switch {
-	case a.sum >= 1.2e18:
-		return false
-	case keep:
-		return part <= 0.9*a.sum
-	case !(part <= a.sum/2):
+	most := min(1, float64(len(s.parts)-1)/8)
+	if a.sum >= 1.2e18 || !(part <= most*(a.sum-part)) {
 		return false
 	}
-	a.sum -= part
+	if !keep {
+		a.sum -= part
+	}
 	return true
 }
 
