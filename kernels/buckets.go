@@ -122,7 +122,7 @@ func (q *bucketJob) split(w *worker, row int, next nextRow, res *rowResult, s *s
 	t.teacher.resize(n)
 	t.bregman = q.opt.Clip != ClipElement
 	var of split
-	ok := true
+	var ok bool
 	if q.teacher != nil {
 		ok = w.split(q.teacher, row, q.opt.Temperature, next.t, false, renorm, &t.teacher, &of)
 		res.exact = of.exact != nil

@@ -18,8 +18,8 @@ type JSD struct {
 	end   bool // beta is 0 or 1
 	exact bool // every row takes the float64 path
 	pool  runPool
-	// steep means that beta is so close to 0 or 1 that the path's table is too coarse for gradients, which then take the
-	// float64 path.
+	// steep means that beta is so close to 0 or 1 that the path's table is too coarse for gradients, which then take
+	// the float64 path.
 	steep bool
 }
 

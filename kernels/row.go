@@ -196,7 +196,8 @@ func (w *worker) normaliser(
 type skips struct {
 	ids []int32
 	top float64 // the largest of their logits
-	// each tile's sum of 2^(k*x - k*top); infinite if float64 doesn't hold an entry's, or the tile is summed without them
+	// each tile's sum of 2^(k*x - k*top); infinite if float64 doesn't hold an entry's, or the tile is summed without
+	// them
 	parts []float64
 	full  int // entries in whole blocks
 }

@@ -82,7 +82,8 @@ func newWideRows() *wideRows {
 	r := (*wideRows)(unsafe.Pointer(&aligned(16 * wideCount)[0]))
 	root := math.Float64bits(math.Sqrt2 / 2)
 	for i, x := range map[int]float64{
-		wideMinusFar: -farD, wideFar: farD, wideLeast: leastLog, wideSmallest: 0x1p-500, wideOne: 1, wideMagic: 3<<51 + 1023,
+		wideMinusFar: -farD, wideFar: farD, wideLeast: leastLog, wideSmallest: 0x1p-500, wideOne: 1,
+		wideMagic:      3<<51 + 1023,
 		wideSign:       math.Copysign(0, -1),
 		wideMinusLog2E: -math.Log2E, wideTwoLog2E: 2 * math.Log2E,
 		wideOffset:   math.Float64frombits(1023<<52 - root),
@@ -178,7 +179,8 @@ type wideRow struct {
 	at   int // the tile with the student's largest entry
 }
 
-// pass runs a tile over the row. If grad isn't nil, it receives gradients, and may be the student; tails stay in padOut.
+// pass runs a tile over the row. If grad isn't nil, it receives gradients, and may be the student; tails stay in
+// padOut.
 func (r *wideRow) pass(f tileFunc, grad []float32) {
 	w, a := r.w, &r.w.a
 	rows := w.rows
