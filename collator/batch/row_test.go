@@ -19,6 +19,6 @@ func TestRowsGrowOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(got) < 2*3*4*tokens || cap(got) > len(got)*17/16 {
-		t.Errorf("%d bytes in memory for %d", len(got), cap(got))
+		t.Errorf("a row of %d bytes is in memory for %d", len(got), cap(got))
 	}
 }
