@@ -116,12 +116,16 @@ func repeat(t *testing.T, from, to string, n int) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var out strings.Builder
-	for i := range n {
-		out.WriteString(strings.ReplaceAll(string(data), `"id": "`, fmt.Sprintf(`"id": "%d-`, i)))
-	}
-	if err := os.WriteFile(to, []byte(out.String()), 0o600); err != nil {
+	out, err := os.Create(to)
+	if err != nil {
 		t.Fatal(err)
+	}
+	defer out.Close()
+	for i := range n {
+		_, err := out.WriteString(strings.ReplaceAll(string(data), `"id": "`, fmt.Sprintf(`"id": "%d-`, i)))
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 	return to
 }
