@@ -218,7 +218,7 @@ func pythonTime(b *testing.B, python, name string, pairs bool) time.Duration {
 // writing. Two cores that lost nothing would take half of its total processor time, which is x-at-most.
 func BenchmarkWorkers(b *testing.B) {
 	ctx := context.Background()
-	defer debug.SetGCPercent(debug.SetGCPercent(300)) // as nat-go sets it while collating
+	defer debug.SetGCPercent(debug.SetGCPercent(240)) // as nat-go sets it while collating
 	for _, work := range []struct {
 		name string
 		run  func(c *Collator, items []Item) error

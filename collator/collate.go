@@ -145,6 +145,7 @@ func (w *worker) prepared(items []Item) ([]prepared, error) {
 			}
 			p.Rows = append(p.Rows, e)
 		}
+		outcomes[i].Rows = nil // so that a group isn't in memory twice
 	}
 	return all, nil
 }

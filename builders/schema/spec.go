@@ -259,13 +259,9 @@ func fieldOf(f reflect.StructField, name string, open map[reflect.Type]bool) (Fi
 		return Field{}, err
 	}
 	if text, ok := f.Tag.Lookup("default"); ok {
-		var n yaml.Node
-		if err := yaml.Unmarshal([]byte(text), &n); err != nil {
+		node, err := defaultNode(text, spec.Kind)
+		if err != nil {
 			return Field{}, fmt.Errorf("default %q: %w", text, err)
-		}
-		node := yamldoc.Content(&n)
-		if node.Kind == 0 || spec.Kind == String {
-			node = &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text}
 		}
 		v, found, ok := spec.alone(node)
 		if !ok {
@@ -277,6 +273,26 @@ func fieldOf(f reflect.StructField, name string, open map[reflect.Type]bool) (Fi
 		spec.Default = v
 	}
 	return field, nil
+}
+
+// defaultNode parses the text of a default. It reads plain words and numbers without a parser, which would take 20 KiB
+// for each: both processes of a run parse all defaults.
+func defaultNode(text string, kind Kind) (*yaml.Node, error) {
+	node := &yaml.Node{Kind: yaml.ScalarNode, Value: text}
+	if kind != String && text != "" && strings.Trim(text, "abcdefghijklmnopqrstuvwxyz0123456789.") == "" {
+		node.Tag = node.ShortTag()
+		return node, nil
+	}
+	node.Tag = "!!str"
+	if kind == String {
+		return node, nil
+	}
+	var n yaml.Node
+	err := yaml.Unmarshal([]byte(text), &n)
+	if c := yamldoc.Content(&n); c.Kind != 0 {
+		return c, err
+	}
+	return node, err
 }
 
 // alone returns the value of a node that isn't part of a document, if it fits.

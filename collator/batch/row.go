@@ -308,6 +308,12 @@ func appendRow(dst []byte, r *Row) ([]byte, error) {
 	if r.Meta.RL != nil {
 		head.Group = r.Meta.RL.Group
 	}
+	size := binary.Size(head) + len(meta)
+	for i := range r.Sides {
+		s := &r.Sides[i]
+		size += binary.Size(sideFields{}) + 4*(len(s.IDs)+2*len(s.Trained)+len(s.LogProbs))
+	}
+	dst = slices.Grow(dst, size) // once: rows in progress are most of the live memory, and growing doubles them
 	put := func(v any) {
 		if err == nil {
 			dst, err = binary.Append(dst, binary.LittleEndian, v)

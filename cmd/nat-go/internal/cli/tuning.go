@@ -129,7 +129,7 @@ func memoryLimit(live, percent uint64) int64 {
 
 // collatePercent is the percentage used while token rows are being built, which produces a lot of garbage on a small
 // heap. If two workers collected as often as the rest of a run does, they would lose a tenth of their time.
-const collatePercent = 300
+const collatePercent = 240
 
 // whileCollating tunes the runtime for building token rows, until the function it returns is called.
 //

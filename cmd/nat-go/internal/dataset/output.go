@@ -41,17 +41,17 @@ func newOutput(path string) (*output, error) {
 		path: path, file: f, blocks: make(chan []byte, blocksHeld), free: make(chan []byte, blocksHeld+2),
 		done: make(chan struct{}), sum: xxh3.New(),
 	}
-	for range blocksHeld + 2 {
-		o.free <- nil // wait: free has capacity for all of these sends
-	}
 	o.next()
 	go o.run(o.blocks)
 	return o, nil
 }
 
-// next makes a free block the current one.
+// next makes a free block the current one. It makes at most as many as the queue holds, one for run, and the current
+// one, because send waits while the queue is full.
 func (o *output) next() {
-	if o.buf = (<-o.free)[:0]; o.buf == nil { // wait: run frees every block that it gets
+	select {
+	case o.buf = <-o.free:
+	default:
 		o.buf = make([]byte, 0, blockBytes+blockBytes/8)
 	}
 }
@@ -64,6 +64,7 @@ func (o *output) run(blocks <-chan []byte) {
 		}
 		o.free <- b[:0] // wait: free has capacity for every block
 	}
+	o.free = nil // the output is kept until all files are placed; the blocks are no longer needed
 	if o.err == nil && !o.aborted {
 		o.err = o.file.Prepare()
 	}
@@ -79,20 +80,22 @@ func (o *output) Write(p []byte) (int, error) {
 // rotate queues the buffer for writing if it is full. placeFiles returns write errors.
 func (o *output) rotate() {
 	if len(o.buf) >= blockBytes {
-		o.flush()
+		o.send()
+		o.next()
 	}
 }
 
-func (o *output) flush() {
+// send queues the current block for writing.
+func (o *output) send() {
 	o.bytes += int64(len(o.buf))
 	o.sum.Write(o.buf) // hash here, while the bytes are in the CPU cache
 	o.blocks <- o.buf  // wait: run receives blocks until the channel is closed
-	o.next()
+	o.buf = nil
 }
 
 // finishFile finishes the file and returns its manifest entry for a path in the data set.
 func (o *output) finishFile(path string) runfolder.File {
-	o.flush()
+	o.send()
 	close(o.blocks)
 	o.blocks = nil
 	sum := runfolder.Digest(o.sum)

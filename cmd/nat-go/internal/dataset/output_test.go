@@ -43,6 +43,11 @@ func TestOutputs(t *testing.T) {
 	if err := placeFiles(files, nil, nil, nil); err != nil {
 		t.Fatal(err)
 	}
+	for _, o := range files {
+		if o.buf != nil || o.free != nil {
+			t.Fatalf("%s still holds its blocks", o.path)
+		}
+	}
 	got := map[string]string{}
 	paths, err := filepath.Glob(filepath.Join(dir, "*", "*"))
 	if err != nil {

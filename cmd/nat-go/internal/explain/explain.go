@@ -18,12 +18,12 @@ import (
 )
 
 //go:embed codes.yaml
-var written []byte
+var written string
 
 // codes returns the pages for all codes, sorted by area and code.
 var codes = sync.OnceValue(func() []ledger.Code {
 	var pages map[string]map[string]ledger.Code
-	if err := yaml.Unmarshal(written, &pages); err != nil {
+	if err := yaml.Unmarshal([]byte(written), &pages); err != nil {
 		panic(err) // cannot happen: the file is embedded, and tests parse it
 	}
 	all := rows.Codes()
@@ -42,16 +42,49 @@ var codes = sync.OnceValue(func() []ledger.Code {
 // areas are the stages of a run, in order, followed by the subjects of findings.
 var areas = []string{"source", "build", "gate", "curate", "write", "collate", "teacher", "submit", "config", "dataset"}
 
+// single returns the page for a code, which it parses when it is called. A run needs few pages; all of them would take
+// as much memory as its rows do in a small run.
+type single = func() ledger.Code
+
+var singles = sync.OnceValue(index)
+
+// index finds the pages in codes.yaml, in which each has two lines.
+func index() map[string]single {
+	all, area, lines := map[string]single{}, "", strings.Split(written, "\n")
+	for i, line := range lines {
+		code, within := strings.CutPrefix(strings.TrimSuffix(line, ":"), "  ")
+		if !within {
+			area = code
+		} else if !strings.HasPrefix(code, " ") {
+			all[code] = page(area, code, lines[i+1:i+3])
+		}
+	}
+	for _, c := range rows.Codes() {
+		all[c.Code] = func() ledger.Code { return c }
+	}
+	return all
+}
+
+func page(area, code string, lines []string) single {
+	return func() ledger.Code {
+		c := ledger.Code{Code: code, Area: area}
+		if err := yaml.Unmarshal([]byte(strings.Join(lines, "\n")), &c); err != nil {
+			panic(err) // cannot happen: tests compare the pages with the parsed file
+		}
+		return c
+	}
+}
+
 // Code returns the page for a code.
-func Code(code string) (ledger.Code, bool) {
-	return lists.Find(codes(), func(c ledger.Code) bool { return c.Code == code })
+func Code(code string) (page ledger.Code, ok bool) {
+	if parse := singles()[code]; parse != nil {
+		return parse(), true
+	}
+	return page, false
 }
 
 // Known reports whether a drop reason has a page.
-func Known(r ledger.Reason) bool {
-	_, ok := Code(string(r))
-	return ok
-}
+func Known(r ledger.Reason) bool { return singles()[string(r)] != nil }
 
 // Find returns the page for a code, the pages in an area or, for "", all pages. The error for an unknown code suggests
 // the most similar one, if any is similar.

@@ -135,6 +135,21 @@ func TestPagesAreWhole(t *testing.T) {
 	}
 }
 
+// TestCodeParsesOnePage: a single page is the one in the whole list, and a run that needs it doesn't parse the others.
+func TestCodeParsesOnePage(t *testing.T) {
+	for _, want := range codes() {
+		if got, ok := Code(want.Code); !ok || got != want {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+	}
+	if len(singles()) != len(codes()) {
+		t.Errorf("%d single pages, %d in the list", len(singles()), len(codes()))
+	}
+	if n := testing.AllocsPerRun(1, func() { index()["tie"]() }); n > 2000 {
+		t.Errorf("finding and parsing a page takes %v allocations", n)
+	}
+}
+
 func TestFind(t *testing.T) {
 	one, err := Find("tie")
 	if err != nil || len(one) != 1 || !strings.Contains(Text(one, 0), "What to do:") {

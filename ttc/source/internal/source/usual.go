@@ -64,16 +64,18 @@ var lowerIsBetter = []string{"loss", "error_rate", "distance", "rank", "perplexi
 // holders are objects in which some data sets store a rollout's outcome.
 var holders = []string{"metadata", "info", "report"}
 
-// ScoreNames returns the names that scores have in inputs.
-func ScoreNames() []string {
+// ScoreNames returns the names that scores have in inputs. The caller must not modify the list.
+func ScoreNames() []string { return scoreNames }
+
+var scoreNames = func() []string {
 	names := []string{"reward"}
 	for _, o := range outcomes {
 		if o.of == "" {
 			names = append(names, o.names...)
 		}
 	}
-	return append(names, lowerIsBetter...)
-}
+	return slices.Clip(append(names, lowerIsBetter...)) // callers append to it
+}()
 
 // smaller lists words that, in an entry's keys, show that the entry describes less than a rollout, such as a tool call,
 // a test, a metric or a judge's opinion. The success or score of such an entry isn't the rollout's. The words tool and
