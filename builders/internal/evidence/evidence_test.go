@@ -3,6 +3,7 @@ package evidence
 import (
 	"bufio"
 	stdjson "encoding/json"
+	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -48,23 +49,27 @@ type score struct{ found, failed, wrong, fine int }
 func (s score) precision() float64 { return float64(s.found) / float64(max(1, s.found+s.wrong)) }
 func (s score) recall() float64    { return float64(s.found) / float64(max(1, s.failed)) }
 
+// and adds a result.
+func (s score) and(failed, found bool) score {
+	switch {
+	case failed && found:
+		s.found, s.failed = s.found+1, s.failed+1
+	case failed:
+		s.failed++
+	case found:
+		s.wrong, s.fine = s.wrong+1, s.fine+1
+	default:
+		s.fine++
+	}
+	return s
+}
+
 func measure(t testing.TB, name string) (total score, families map[string]score) {
 	t.Helper()
 	families = map[string]score{}
 	for _, r := range labelled(t, name) {
 		got := Read(r.Text, Call{Arguments: json.Raw(r.Arguments)})
-		s := families[r.Family]
-		switch {
-		case r.Failed && got.Failed:
-			s.found, s.failed = s.found+1, s.failed+1
-		case r.Failed:
-			s.failed++
-		case got.Failed:
-			s.wrong, s.fine = s.wrong+1, s.fine+1
-		default:
-			s.fine++
-		}
-		families[r.Family] = s
+		families[r.Family] = families[r.Family].and(r.Failed, got.Failed)
 		if r.Failed != got.Failed && strings.HasSuffix(name, "dev") { // the texts of the held-out half are never shown
 			t.Logf("%s/%s %s: failed %v, %q %s (%s)\n%s", r.Family, r.Group, r.Source, r.Failed, got.Rule,
 				got.Quote, got.Why, tail(r.Text))
@@ -99,6 +104,16 @@ func readme(t testing.TB) string {
 		t.Fatal(err)
 	}
 	return string(page)
+}
+
+var calls = flag.String("calls", "", "the name, without .jsonl, of a file in the folder of labelled sets to measure")
+
+// TestCalls prints the score of the file that the flag names.
+func TestCalls(t *testing.T) {
+	if *calls == "" {
+		t.Skip("no file")
+	}
+	t.Log(table(measure(t, *calls)))
 }
 
 // TestHeldOut checks precision and recall on the half that no rule was written from, and that the README has this
@@ -325,6 +340,7 @@ func TestExitCodesThatAnswer(t *testing.T) {
 // TestVoice checks that a program's complaint is distinguished from its output by who is speaking, about what, and how
 // much of the text it makes up.
 func TestVoice(t *testing.T) {
+	const crash = "Traceback (most recent call last):\n  File \"a.py\", line 1, in f\nKeyError: 'x'"
 	for _, c := range []struct {
 		command, text string
 		failed        bool
@@ -341,6 +357,8 @@ func TestVoice(t *testing.T) {
 		{"frobkey -l b.txt", "a.txt is not a key that I know.", false},
 		{"frobkey -l a.txt", "a.txt: 3 keys", false},
 		{"frobdb --table=users", "unknown table users", true},
+		{"frob run", "10:00:01 INFO frob: one\n10:00:02 INFO frob: two\n" + crash, true},
+		{"tail frob.log", "10:00:01 INFO frob: one\n10:00:02 INFO frob: two\n" + crash, false},
 	} {
 		t.Run(c.command, func(t *testing.T) {
 			arguments, err := stdjson.Marshal(map[string]string{"command": c.command})

@@ -167,7 +167,10 @@ func (c Call) object(raw json.Raw, depth int) Finding {
 			return f
 		}
 	}
-	return Finding{}
+	if depth > 0 {
+		return Finding{}
+	}
+	return c.weighObject(&o, raw)
 }
 
 // process reads an object that describes a process: an exit code and its output, nothing else.
@@ -604,7 +607,7 @@ func (c Call) echo(name string, v json.Raw) bool {
 // wording decides.
 func (c Call) only(o *object, depth int) (Finding, bool) {
 	if !o.only(messageKey) {
-		return Finding{}, true
+		return Finding{}, false
 	}
 	if slices.ContainsFunc(statusKeys, func(k string) bool {
 		n, ok := o.by[k].Int64()
@@ -621,7 +624,7 @@ func (c Call) only(o *object, depth int) (Finding, bool) {
 			}
 		}
 	}
-	return Finding{}, true
+	return Finding{}, false
 }
 
 // Truthy reports whether a value is present and not null, false, 0, blank or empty.

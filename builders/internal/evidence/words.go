@@ -60,7 +60,7 @@ func (c Call) words(text string) Finding {
 	case len(t.head) == 1 && matches(t.head[0], "defines"):
 		return nearMiss(f.Rule, f.Quote, "the text says what the error means")
 	}
-	if why := t.document(f.Rule); why != "" {
+	if why := t.document(f.Rule); why != "" && (f.Rule != "traceback" || c.command() == "" || c.reads() != "") {
 		return nearMiss(f.Rule, f.Quote, why)
 	}
 	if reader := c.reads(); reader != "" && f.Failed {
