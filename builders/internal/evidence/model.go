@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"unicode"
 
 	"github.com/nat-go/nat-go/ttc/json"
 )
@@ -55,12 +56,10 @@ func (c Call) weigh(t *text, f Finding) Finding {
 
 // weighObject weighs a small object that no rule matches. Larger ones are data, and so are records whose members all
 // have values.
-func (c Call) weighObject(o *object, v json.Raw) Finding {
-	record, full := false, true
-	for _, k := range o.keys {
-		record, full = record || recordKey[k], full && Truthy(o.by[k])
-	}
-	if record && full || len(o.keys) > 6 || len(v) > 300 || c.weight(c.fields(v)) < certain {
+func (c Call) weighObject(o *object, v json.Raw, depth int) Finding {
+	full := !slices.ContainsFunc(o.keys, func(k string) bool { return !Truthy(o.by[k]) })
+	record := full && slices.ContainsFunc(o.keys, func(k string) bool { return recordKey[k] })
+	if record || depth > 0 || len(o.keys) > 6 || len(v) > 300 || c.weight(fields(v)) < certain {
 		return Finding{}
 	}
 	return failed("wording", o.words())
@@ -73,11 +72,11 @@ func (c Call) weight(fs features) float64 {
 		w = trained()
 	}
 	const unit = 1e6 // the sum of integers doesn't depend on their order
-	sum := int64(w[""] * unit)
+	sum := int64(0)
 	for name, value := range fs {
 		sum += int64(math.Round(w[name] * value * unit))
 	}
-	return float64(sum) / unit
+	return w[""] + float64(sum)/unit
 }
 
 // features are the features of a text, with their values.
@@ -125,34 +124,25 @@ func phrases(words []string) map[string]bool {
 }
 
 // forms returns the classes of the words, and the pairs and triples of their forms, which say how a sentence is built
-// whatever it is about.
+// whatever it is about. A form is a word's first class, or its ending, or a mark.
 func forms(words []string) map[string]bool {
 	names, sequence := map[string]bool{}, []string{"^"}
-	for _, w := range words {
+	for _, w := range append(slices.Clip(words), "$") {
 		of := classes()[w]
 		for _, class := range of {
 			names["is "+class] = true
 		}
-		sequence = append(sequence, form(w, of))
+		if w[0] >= 'a' {
+			w = append(of, "*"+ending(w))[0]
+		}
+		sequence = append(sequence, w)
 	}
-	sequence = append(sequence, "$")
 	for i := range sequence {
 		for n := 2; n <= 3 && i+n <= len(sequence); n++ {
 			names["/"+strings.Join(sequence[i:i+n], " ")] = true
 		}
 	}
 	return names
-}
-
-// form is a word's class, or its ending, or a mark.
-func form(w string, classes []string) string {
-	switch {
-	case len(classes) > 0:
-		return classes[0]
-	case w[0] < 'a':
-		return w
-	}
-	return "*" + ending(w)
 }
 
 var endings = strings.Fields("ations ation tion ings edly able ible ing ied ies ed es ly er s e")
@@ -170,72 +160,45 @@ func ending(w string) string {
 //go:embed classes.txt
 var classText string
 
-// classes returns the classes of each word in classes.txt.
+// classes returns the classes of each word. Each line of classes.txt has a class and its words; the words of the
+// class = are their own first class.
 var classes = sync.OnceValue(func() map[string][]string {
 	of := map[string][]string{}
 	for line := range strings.Lines(classText) {
-		name, words, _ := strings.Cut(line, " ")
-		for _, w := range strings.Fields(words) {
-			switch name {
-			case "#":
-			case "=":
-				of[w] = []string{w}
-			default:
-				of[w] = append(of[w], name)
-			}
+		words := strings.Fields(line)
+		for _, w := range words[1:] {
+			of[w] = append(of[w], strings.ReplaceAll(words[0], "=", w))
 		}
 	}
 	return of
 })
 
-// fields returns the features of an object: the name of each member, the parts of the name, each with the kind of
-// value, and the words of its texts.
-func (c Call) fields(v json.Raw) features {
-	fs, texts := features{"json": 1}, []string(nil)
-	fs.add(v, "", &texts)
-	fs.all(phrases(c.wordsOf(strings.Join(texts, "\n"))), 1.5)
+// fields returns the features of an object: the name of each member with its value, and the words of its texts.
+func fields(v json.Raw) features {
+	fs, words := features{"json": 1}, map[string]bool{}
+	fs.add(v, "", words)
+	fs.all(words, 1.5)
 	return fs
 }
 
-func (fs features) add(v json.Raw, name string, texts *[]string) {
-	kinds := []string{kind(v)}
+func (fs features) add(v json.Raw, name string, words map[string]bool) {
+	fs[fmt.Sprint(name, "=", v.Kind(), Truthy(v))] = 2
 	if s, ok := v.Text(); ok {
-		if *texts = append(*texts, s); !strings.Contains(s, " ") {
-			kinds = append(kinds, strings.ToLower(s))
+		s = strings.ToLower(s)
+		for _, w := range strings.FieldsFunc(s, func(r rune) bool { return !unicode.IsLetter(r) }) {
+			words[w] = true
 		}
-	}
-	for _, k := range kinds {
-		fs[fold(name)+"="+k] = 2
-		for _, part := range pattern("keyPart").FindAllString(name, -1) {
-			part = strings.ToLower(part)
-			fs[part+"~"+k], fs[part+"~"] = 1.4, 0.6
+		if !strings.Contains(s, " ") {
+			fs[name+"="+s] = 2
 		}
 	}
 	for k, e := range v.Members() {
 		key, _ := k.Text()
-		fs.add(e, key, texts)
+		fs.add(e, fold(key), words)
 	}
 	for e := range v.Elements() {
-		fs.add(e, "", texts)
+		fs.add(e, "", words)
 	}
-}
-
-// kind describes a value without its content.
-func kind(v json.Raw) string {
-	s, isText := v.Text()
-	switch n, _ := v.Float64(); {
-	case isText && matches(s, "yesOrNo"):
-		return strings.ToLower(s)
-	case isText:
-		return "text"
-	case v.Kind() == json.Object, v.Kind() == json.Array:
-		return fmt.Sprint(v.Kind(), " ", Truthy(v))
-	case n >= 200 && n < 600:
-		return fmt.Sprint("status ", n >= 400)
-	case n < 0, n > 1:
-		return fmt.Sprint("number ", n > 1)
-	}
-	return string(v)
 }
 
 // wordsOf returns the words and marks of a text, in lower case, with the call's arguments and numbers replaced.

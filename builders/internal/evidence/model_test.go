@@ -24,7 +24,7 @@ type weighed struct {
 }
 
 // untrained are the labelled sets that no weight is trained from.
-var untrained = []string{"public-last", "wide", "wide-last", "prose-last"}
+var untrained = []string{"kinds-dev", "public-last", "wide", "wide-last", "prose-last"}
 
 // allWeighed returns the texts of all labelled sets except the untrained ones.
 func allWeighed(t *testing.T) (out []weighed) {
@@ -47,7 +47,7 @@ func allWeighed(t *testing.T) (out []weighed) {
 			switch v := value(s); {
 			case v != nil:
 				if f := Read(s, Call{c.Arguments, weights{"json": 1000}}); f.Rule == "wording" && v.Kind() == json.Object {
-					out = append(out, weighed{set, r.Family, c.fields(v), r.Failed})
+					out = append(out, weighed{set, r.Family, fields(v), r.Failed})
 				}
 			case c.command() != "", !textOf(s).one():
 			default:
@@ -160,7 +160,7 @@ func TestUnseen(t *testing.T) {
 		"public-last":  {found: 101, wrong: 12}, // 100 and 16 at first sight
 		"services-new": {found: 47, wrong: 3},   // 31 and 3 without weights
 		"services":     {found: 62, wrong: 6},   // 36 and 5
-		"services-dev": {found: 50, wrong: 1},   // 41 and 1
+		"services-dev": {found: 58, wrong: 2},   // 41 and 1
 		"agents-new":   {found: 58, wrong: 4},   // 53 and 2
 		"agents":       {found: 81, wrong: 4},   // 81 and 4
 		"wide-dev":     {found: 197, wrong: 5},
@@ -224,7 +224,7 @@ func TestKinds(t *testing.T) {
 	}
 	t.Logf("rules: %+v, precision %.3f, recall %.3f", rules, rules.precision(), rules.recall())
 	t.Logf("weights: %+v, precision %.3f, recall %.3f", withWeights, withWeights.precision(), withWeights.recall())
-	if withWeights.found < 891 || withWeights.wrong > 99 {
+	if withWeights.found < 889 || withWeights.wrong > 92 {
 		t.Errorf("got %+v", withWeights)
 	}
 }

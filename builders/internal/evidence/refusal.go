@@ -42,46 +42,32 @@ func (t *text) refusal() Finding {
 	first := sentence(l)
 	switch {
 	case matches(l, "raw"), matches(first, "phrase"), matches(l, "signedOff"):
-		return refused("form", first)
+		return Finding{Rule: "refusal", Failed: true, Quote: shortFirstLine(first), by: "form"}
 	case len(strings.Fields(first)) < 2:
 		return Finding{}
 	case matches(first, "seen"), rules(l):
 		return nearMiss("refusal", first, "the text describes what was seen, or a general rule")
 	case matches(first, "searched"):
 		return Finding{}
-	case matches(first, "byID"):
-		return refused("byID", first)
-	case matches(first, "undone"):
-		return refused("undone", first)
-	case t.obstacle(first) != "":
-		return refused("obstacle", first)
+	case matches(first, "byID"), matches(first, "undone"), t.obstacle(first) != "":
+		return failed("refusal", first)
 	case matches(first, "sought"), matches(first, "nothing"), matches(first, "done"),
 		strings.HasSuffix(first, "?"), strings.Contains(first, "|"):
 		return Finding{}
 	case matches(first, "told"):
 		if matches(first, "said") && !strings.Contains(strings.ToLower(first), "failed") {
-			return refused("told", first)
+			return failed("refusal", first)
 		}
 		quote := shortFirstLine(first)
 		return Finding{Rule: "refusal", Quote: quote, Why: "the text describes the state of something", Supported: true}
-	case matches(main(first), "state") && !report(t.all):
-		return refused("state", first)
-	case matches(first, "refused"):
-		return refused("refused", first)
-	case matches(main(first), "said"), matches(main(first), "says"):
-		return refused("said", first)
+	case matches(main(first), "state") && !report(t.all), matches(first, "refused"),
+		matches(main(first), "said"), matches(main(first), "says"):
+		return failed("refusal", first)
 	}
 	if m := pattern("camel").FindStringSubmatch(first); m != nil && refuses(m[1]) {
-		return refused("camel", first)
+		return failed("refusal", first)
 	}
 	return Finding{}
-}
-
-// refused is a refusal, by the pattern that found it.
-func refused(by, quote string) Finding {
-	f := failed("refusal", quote)
-	f.by = by
-	return f
 }
 
 // sentence returns the first sentence of a line.

@@ -28,7 +28,7 @@ func (c Call) voice(t *text) Finding {
 			return failed("program_message", l)
 		}
 	}
-	if len(t.head) > 1 && t.document("program_message") != "" {
+	if len(t.head) > 1 && t.document("program_message") != "" || report(t.all) {
 		return Finding{}
 	}
 	if l := t.head[0]; len(t.head) <= maxUsageLines && matches(l, "declines") && t.paragraphs() == 0 {
@@ -144,7 +144,7 @@ func holdsWord(l, word string) bool {
 
 // starts reports whether a command line runs the given program.
 func starts(command, program string) bool {
-	program = base(program)
+	program, _, _ = strings.Cut(base(program), "-im") // ImageMagick's convert-im6.q16
 	parts := strings.FieldsFunc(command, func(r rune) bool { return strings.ContainsRune(";&|\n(", r) })
 	for _, part := range parts {
 		words := strings.Fields(part)

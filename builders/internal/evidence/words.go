@@ -60,7 +60,11 @@ func (c Call) words(text string) Finding {
 	case len(t.head) == 1 && matches(t.head[0], "defines"):
 		return nearMiss(f.Rule, f.Quote, "the text says what the error means")
 	}
-	if why := t.document(f.Rule); why != "" && (f.Rule != "traceback" || c.command() == "" || c.reads() != "") {
+	// A program's own log may end with its traceback.
+	why := t.document(f.Rule)
+	crash := f.Rule == "traceback" && why == "the text is a log" && c.reads() == "" &&
+		(c.command() != "" || member(c.Arguments, "code") != nil) && !matches(string(c.Arguments), "readsFile")
+	if why != "" && f.by != "form" && !crash {
 		return nearMiss(f.Rule, f.Quote, why)
 	}
 	if reader := c.reads(); reader != "" && f.Failed {
