@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"unicode"
 
 	"github.com/nat-go/nat-go/ttc/json"
 )
@@ -32,9 +31,9 @@ var trained = sync.OnceValue(func() weights {
 	return w
 })
 
-// A text that no rule matches counts as a failure if its weight is at least sure, an object if it is at least certain.
-// A text whose weight is below answer isn't a failure, even if it reads like a refusal.
-const sure, certain, answer = 100.0, 125.0, -140.0
+// sure is the weight at which a text that no rule matches counts as a failure. A text whose weight is below answer
+// isn't a failure, even if it reads like a refusal.
+const sure, answer = 100.0, -140.0
 
 // weigh weighs a text that no rule matches, or that is read as a refusal.
 func (c Call) weigh(t *text, f Finding) Finding {
@@ -52,17 +51,6 @@ func (c Call) weigh(t *text, f Finding) Finding {
 		return nearMiss(f.Rule, f.Quote, "the text's words, weighed together, are those of an answer")
 	}
 	return f
-}
-
-// weighObject weighs a small object that no rule matches. Larger ones are data, and so are records whose members all
-// have values.
-func (c Call) weighObject(o *object, v json.Raw, depth int) Finding {
-	full := !slices.ContainsFunc(o.keys, func(k string) bool { return !Truthy(o.by[k]) })
-	record := full && slices.ContainsFunc(o.keys, func(k string) bool { return recordKey[k] })
-	if record || depth > 0 || len(o.keys) > 6 || len(v) > 300 || c.weight(fields(v)) < certain {
-		return Finding{}
-	}
-	return failed("wording", o.words())
 }
 
 // weight returns the log-odds of a failure, in hundredths; without weights, 0.
@@ -172,34 +160,6 @@ var classes = sync.OnceValue(func() map[string][]string {
 	}
 	return of
 })
-
-// fields returns the features of an object: the name of each member with its value, and the words of its texts.
-func fields(v json.Raw) features {
-	fs, words := features{"json": 1}, map[string]bool{}
-	fs.add(v, "", words)
-	fs.all(words, 1.5)
-	return fs
-}
-
-func (fs features) add(v json.Raw, name string, words map[string]bool) {
-	fs[fmt.Sprint(name, "=", v.Kind(), Truthy(v))] = 2
-	if s, ok := v.Text(); ok {
-		s = strings.ToLower(s)
-		for _, w := range strings.FieldsFunc(s, func(r rune) bool { return !unicode.IsLetter(r) }) {
-			words[w] = true
-		}
-		if !strings.Contains(s, " ") {
-			fs[name+"="+s] = 2
-		}
-	}
-	for k, e := range v.Members() {
-		key, _ := k.Text()
-		fs.add(e, fold(key), words)
-	}
-	for e := range v.Elements() {
-		fs.add(e, "", words)
-	}
-}
 
 // wordsOf returns the words and marks of a text, in lower case, with the call's arguments and numbers replaced.
 func (c Call) wordsOf(s string) []string {

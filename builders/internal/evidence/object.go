@@ -171,7 +171,7 @@ func (c Call) object(raw json.Raw, depth int) Finding {
 			return f
 		}
 	}
-	return c.weighObject(&o, raw, depth)
+	return Finding{}
 }
 
 // process reads an object that describes a process: an exit code and its output, nothing else.
@@ -524,6 +524,7 @@ func (o *object) shaped() (rule string, certain bool) {
 		return "error_object", false
 	case o.text("resourcetype") == "OperationOutcome" && matches(string(o.by["issue"]), "severe"), // FHIR
 		matches(string(o.by["status"]), "failedState"),
+		matches(string(o.by["data"]), "userErrors"),                                         // GraphQL
 		matches(o.text("name"), "upperName") && matches(string(o.by["details"]), "issueOf"), // PayPal
 		len(o.keys) == 1 && matches(string(o.by["outputs"]), "errorOutput"):                 // a notebook's cell
 		return "error_object", true
@@ -616,7 +617,7 @@ func (c Call) echo(name string, v json.Raw) bool {
 // wording decides.
 func (c Call) only(o *object, depth int) (Finding, bool) {
 	if !o.only(messageKey) {
-		return Finding{}, false
+		return Finding{}, true
 	}
 	if slices.ContainsFunc(statusKeys, func(k string) bool {
 		n, ok := o.by[k].Int64()
@@ -633,7 +634,7 @@ func (c Call) only(o *object, depth int) (Finding, bool) {
 			}
 		}
 	}
-	return Finding{}, false
+	return Finding{}, true
 }
 
 // Truthy reports whether a value is present and not null, false, 0, blank or empty.
