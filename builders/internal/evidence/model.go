@@ -71,8 +71,8 @@ func (c Call) weight(fs features) float64 {
 type features map[string]float64
 
 // all sets features to a value that is smaller the more there are.
-func (fs features) all(names map[string]bool, scale float64) {
-	share := scale / math.Sqrt(float64(max(1, len(names))))
+func (fs features) all(names map[string]bool) {
+	share := 2.5 / math.Sqrt(float64(max(1, len(names))))
 	for name := range names {
 		fs[name] = share
 	}
@@ -84,8 +84,8 @@ const given, number = "<given>", "<number>"
 // sequence, its form, and the rules' finding. The longer the text, the less a word counts.
 func (c Call) features(s string, f Finding) features {
 	words, fs := c.wordsOf(s), features{"by " + f.Rule + " " + f.by: 1}
-	fs.all(phrases(words), 2.5)
-	fs.all(forms(words[:min(len(words), 40)]), 2.5)
+	fs.all(phrases(words))
+	fs.all(forms(words[:min(len(words), 40)]))
 	fs[fmt.Sprint("length ", min(5, len(words)/4))] = 1
 	if len(words) > 0 {
 		fs["^"+words[0]], fs[words[len(words)-1]+"$"] = 1, 1
@@ -121,7 +121,7 @@ func forms(words []string) map[string]bool {
 			names["is "+class] = true
 		}
 		if w[0] >= 'a' {
-			w = append(of, "*"+ending(w))[0]
+			w = slices.Concat(of, []string{"*" + ending(w)})[0]
 		}
 		sequence = append(sequence, w)
 	}

@@ -60,11 +60,7 @@ func (c Call) words(text string) Finding {
 	case len(t.head) == 1 && matches(t.head[0], "defines"):
 		return nearMiss(f.Rule, f.Quote, "the text says what the error means")
 	}
-	// A program's own log may end with its traceback.
-	why := t.document(f.Rule)
-	crash := f.Rule == "traceback" && why == "the text is a log" && c.reads() == "" &&
-		(c.command() != "" || member(c.Arguments, "code") != nil) && !matches(string(c.Arguments), "readsFile")
-	if why != "" && f.by != "form" && !crash {
+	if why := t.document(f.Rule); why != "" && f.by != "form" && !c.crashed(f.Rule, why) {
 		return nearMiss(f.Rule, f.Quote, why)
 	}
 	if reader := c.reads(); reader != "" && f.Failed {
@@ -75,6 +71,12 @@ func (c Call) words(text string) Finding {
 		}
 	}
 	return f
+}
+
+// crashed reports whether a traceback ends the log of the program that the call runs, rather than a file that it reads.
+func (c Call) crashed(rule, why string) bool {
+	return rule == "traceback" && why == "the text is a log" && c.reads() == "" &&
+		(c.command() != "" || member(c.Arguments, "code") != nil) && !matches(string(c.Arguments), "readsFile")
 }
 
 // shells report errors on behalf of the programs that they fail to start.
