@@ -521,7 +521,7 @@ func TestForms(t *testing.T) {
 		{`{"command": "tail pg.log"}`, "BEGIN\npsql:a.sql:3: ERROR:  column \"door\" contains null values\nROLLBACK", false},
 		{``, "ERROR:  syntax error at or near \"12\"\nLINE 1: 12 doors\n        ^", true},
 		{``, "002003 (42S02): SQL compilation error:\nVault 'A' does not exist.", true},
-		{``, "SELECT Nmae FROM Vault\n       ^\nERROR at Row:1:Column:8\nNo such column 'Nmae' on entity 'Vault'.", true},
+		{``, "SELECT Dor FROM Vault\n       ^\nERROR at Row:1:Column:8\nNo such column 'Dor' on entity 'Vault'.", true},
 		{``, "NOTICE:  table \"vault\" does not exist, skipping\nDROP TABLE", false},
 		{`{"command": "node a.js"}`, "node:events:497\n      throw er; // Unhandled 'error' event\n      ^\n\n" +
 			"Error: listen EADDRINUSE\n    at listen (node:net:1)\nEmitted 'error' event at:\n  code: 'EADDRINUSE'\n}", true},

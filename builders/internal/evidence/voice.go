@@ -28,7 +28,7 @@ func (c Call) voice(t *text) Finding {
 			return failed("program_message", l)
 		}
 	}
-	if len(t.head) > 1 && t.document("program_message") != "" || report(t.all) {
+	if len(t.head) > 1 && t.document("program_message") != "" {
 		return Finding{}
 	}
 	if l := t.head[0]; len(t.head) <= maxUsageLines && matches(l, "declines") && t.paragraphs() == 0 {
@@ -44,7 +44,7 @@ func (c Call) voice(t *text) Finding {
 		if len(t.head) <= maxUsageLines && strings.HasPrefix(l, "[") && matches(l, "tagged") {
 			return failed("program_message", l)
 		}
-		if matches(l, "unsigned") && !matches(l, "quiet") && !matches(l, "figure") {
+		if matches(l, "unsigned") && !matches(l, "quiet") && !matches(l, "figure") && !report(t.all) {
 			return failed("program_message", l)
 		}
 		if !matches(l, "more") {
