@@ -72,7 +72,7 @@ func (t *text) marks() map[string]int {
 	n := map[string]int{}
 	for _, l := range t.head {
 		i := slices.IndexFunc(documentMarks, func(mark string) bool {
-			return matches(l, mark) &&
+			return (mark != "row" || strings.Contains(l, ",")) && matches(l, mark) &&
 				!(mark == "grepLine" && (matches(l, "compiler") || strings.Contains(l, "rror") || matches(l, "build")))
 		})
 		if i >= 0 {
