@@ -21,7 +21,7 @@ func (t *text) document(rule string) string {
 	if t.marks()["fieldLine"] >= 2 {
 		return "the text is a record with fields"
 	}
-	if matches(t.last(), "exitStatus") && t.short {
+	if matches(t.last(), "exitStatus") && t.short || t.last() == "╵" {
 		return "" // the error is from the program that ran the command printed above
 	}
 	return t.kind()
@@ -32,7 +32,8 @@ func (t *text) kind() string {
 	n, lines := t.marks(), len(t.head)
 	many := func(mark string) bool { return n[mark] >= 2 || n[mark] == 1 && matches(t.head[0], mark) }
 	switch {
-	case strings.Contains(strings.Join(t.tail, "\n"), "BUILD FAIL") || strings.HasPrefix(t.head[0], "FAILURE: "):
+	case strings.Contains(strings.Join(t.tail, "\n"), "BUILD FAIL") || strings.HasPrefix(t.head[0], "FAILURE: ") ||
+		strings.HasPrefix(t.last(), "> Task "):
 		return ""
 	case many("logLine"):
 		return "the text is a log"
@@ -44,6 +45,8 @@ func (t *text) kind() string {
 		return "the text is a diff or a commit"
 	case n["grepLine"]*2 >= lines:
 		return "the text is a list of locations in files"
+	case n["row"] == lines && lines > 2:
+		return "the text is a table"
 	case n["speaker"] >= 2:
 		return "the text is a conversation"
 	case n["manual"] >= 1:
@@ -61,15 +64,15 @@ func (t *text) kind() string {
 }
 
 // documentMarks are the patterns of lines that indicate a kind of document, in the order in which they are tried.
-var documentMarks = strings.Fields(`logLine mailHead numbered fieldLine diffHead grepLine speaker manual heading item
-	source`)
+var documentMarks = strings.Fields(`logLine mailHead numbered fieldLine diffHead grepLine row speaker manual heading
+	item source`)
 
 // marks counts the lines that indicate a kind of document, by pattern.
 func (t *text) marks() map[string]int {
 	n := map[string]int{}
 	for _, l := range t.head {
 		i := slices.IndexFunc(documentMarks, func(mark string) bool {
-			return matches(l, mark) &&
+			return (mark != "row" || strings.Contains(l, ",")) && matches(l, mark) &&
 				!(mark == "grepLine" && (matches(l, "compiler") || strings.Contains(l, "rror") || matches(l, "build")))
 		})
 		if i >= 0 {

@@ -62,6 +62,7 @@ type Verdict struct {
 	Quote  string // the line that the rule matched
 	// Supported reports whether the agent's next turn can make this near miss count as a failure.
 	Supported bool
+	by        string // "form" if only a program writes that way: neither weights nor the surroundings overrule it
 }
 
 func failed(rule, quote string) Verdict {

@@ -3,7 +3,6 @@ package evidence
 import (
 	_ "embed"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -34,71 +33,133 @@ var trained = sync.OnceValue(func() weights {
 
 // sure is the weight at which a text that no rule matches counts as a failure. A text whose weight is below answer
 // isn't a failure, even if it reads like a refusal.
-const sure, answer = 50, -125
+const sure, answer = 100.0, -140.0
 
 // weigh weighs a text that no rule matches, or that is read as a refusal.
 func (c Call) weigh(t *text, f Verdict) Verdict {
-	w := c.weights
-	if w == nil {
-		w = trained()
+	least := sure
+	if t.count < 3 && !strings.ContainsAny(t.all, "'_") {
+		least = 3 * sure // few words say little
 	}
-	few := t.count < 3 && !strings.ContainsAny(t.all, "'_") // too few words to judge
-	if len(w) == 0 || f.Rule != "" && !f.Failed || f.Rule == "" && (few || matches(t.head[0], "done")) {
+	if f.Rule != "" && !f.Failed || f.Rule == "" && matches(t.head[0], "done") {
 		return f
 	}
-	switch n := w.of(features(t.all, c, f)); {
-	case f.Rule == "" && n >= sure:
+	switch n := c.weight(c.features(t.all, f)); {
+	case f.Rule == "" && n >= least:
 		return failed("wording", t.head[0])
-	case f.Failed && n < answer:
+	case f.Failed && f.by != "form" && n < answer:
 		return nearMiss(f.Rule, f.Quote, "the text's words, weighed together, are those of an answer")
 	}
 	return f
 }
 
-func (w weights) of(fs map[string]float64) float64 {
-	sum := w[""]
-	for _, name := range slices.Sorted(maps.Keys(fs)) {
-		sum += w[name] * fs[name]
+// weight returns the log-odds of a failure, in hundredths; without weights, 0.
+func (c Call) weight(fs features) float64 {
+	w := c.weights
+	if w == nil {
+		w = trained()
 	}
-	return sum
+	const unit = 1e6 // the sum of integers doesn't depend on their order
+	sum := int64(0)
+	for name, value := range fs {
+		sum += int64(math.Round(w[name] * value * unit))
+	}
+	return w[""] + float64(sum)/unit
+}
+
+// features are the features of a text, with their values.
+type features map[string]float64
+
+// all sets features to a value that is smaller the more there are.
+func (fs features) all(names map[string]bool) {
+	share := 2.5 / math.Sqrt(float64(max(1, len(names))))
+	for name := range names {
+		fs[name] = share
+	}
 }
 
 const given, number = "<given>", "<number>"
 
-// features returns the features of s: its words, their stems, the pairs of words, its form, and the rules' finding. The
-// longer the text, the less a word counts.
-func features(s string, c Call, f Verdict) map[string]float64 {
-	words := c.wordsOf(s)
-	fs, times := map[string]float64{}, map[string]int{}
-	for i, w := range words {
-		fs[w] = 1
-		times[w]++
-		if i > 0 {
-			fs[words[i-1]+" "+w] = 1
-		}
-	}
-	share := 2.5 / math.Sqrt(float64(max(1, len(fs))))
-	for name := range fs {
-		fs[name] = share
-	}
-	for w := range times {
-		fs["~"+pattern("ending").ReplaceAllString(w, "$1")] = share
-	}
+// features returns the features of s: its words, their stems, the pairs of words, the classes of words and their
+// sequence, its form, and the rules' finding. The longer the text, the less a word counts.
+func (c Call) features(s string, f Verdict) features {
+	words, fs := c.wordsOf(s), features{"by " + f.Rule + " " + f.by: 1}
+	fs.all(phrases(words))
+	fs.all(forms(words[:min(len(words), 40)]))
+	fs[fmt.Sprint("length ", min(5, len(words)/4))] = 1
 	if len(words) > 0 {
 		fs["^"+words[0]], fs[words[len(words)-1]+"$"] = 1, 1
 	}
-	fs[fmt.Sprint("length ", min(5, len(words)/4))] = 1
-	fs[fmt.Sprint("by ", f.Rule, f.Failed)] = 1
-	for _, mark := range "\n|;→%#@=[{\"" {
-		if strings.ContainsRune(s, mark) {
-			fs[fmt.Sprintf("has %q", mark)] = 0.5
-		}
+	for name, in := range map[string]string{given: strings.Join(words, " "), number: strings.Join(words, " "), ",": s} {
+		fs[fmt.Sprint(name, " ", min(3, strings.Count(in, name)))] = 0.5
 	}
-	for name, n := range map[string]int{given: times[given], number: times[number], ",": strings.Count(s, ",")} {
-		fs[fmt.Sprint(name, " ", min(3, n))] = 0.5
+	for _, mark := range pattern("mark").FindAllString(s, -1) {
+		fs[fmt.Sprintf("has %q", mark)] = 0.5
 	}
 	return fs
 }
+
+// phrases returns the words, their stems and the pairs of words.
+func phrases(words []string) map[string]bool {
+	names := map[string]bool{}
+	for i, w := range words {
+		names[w], names["~"+w[:len(w)-len(ending(w))]] = true, true
+		if i > 0 {
+			names[words[i-1]+" "+w] = true
+		}
+	}
+	return names
+}
+
+// forms returns the classes of the words, and the pairs and triples of their forms, which say how a sentence is built
+// whatever it is about. A form is a word's first class, or its ending, or a mark.
+func forms(words []string) map[string]bool {
+	names, sequence := map[string]bool{}, []string{"^"}
+	for _, w := range append(slices.Clip(words), "$") {
+		of := classes()[w]
+		for _, class := range of {
+			names["is "+class] = true
+		}
+		if w[0] >= 'a' {
+			w = slices.Concat(of, []string{"*" + ending(w)})[0]
+		}
+		sequence = append(sequence, w)
+	}
+	for i := range sequence {
+		for n := 2; n <= 3 && i+n <= len(sequence); n++ {
+			names["/"+strings.Join(sequence[i:i+n], " ")] = true
+		}
+	}
+	return names
+}
+
+var endings = strings.Fields("ations ation tion ings edly able ible ing ied ies ed es ly er s e")
+
+// ending returns the longest ending that leaves at least four letters.
+func ending(w string) string {
+	for _, end := range endings {
+		if len(w) >= len(end)+4 && strings.HasSuffix(w, end) {
+			return end
+		}
+	}
+	return ""
+}
+
+//go:embed classes.txt
+var classText string
+
+// classes returns the classes of each word. Each line of classes.txt has a class and its words; the words of the
+// class = are their own first class.
+var classes = sync.OnceValue(func() map[string][]string {
+	of := map[string][]string{}
+	for line := range strings.Lines(classText) {
+		words := strings.Fields(line)
+		for _, w := range words[1:] {
+			of[w] = append(of[w], strings.ReplaceAll(words[0], "=", w))
+		}
+	}
+	return of
+})
 
 // wordsOf returns the words and marks of a text, in lower case, with the call's arguments and numbers replaced.
 func (c Call) wordsOf(s string) []string {

@@ -75,9 +75,13 @@ var (
 		"responsemessage": "message", "responsemsg": "message", "responsetext": "message", "resmsg": "message",
 		"returnmsg": "message", "returnmessage": "message", "retmsg": "message", "resultmsg": "message",
 		"resultmessage": "message", "payload": "data", "responsedata": "data", "statusmsg": "statusmessage",
+		"erro": "error", "erreur": "error", "fehler": "error", "errore": "error", "エラー": "error", "错误": "error",
+		"sucesso": "success", "exito": "success", "éxito": "success", "succes": "success", "succès": "success",
+		"erfolg": "success", "erfolgreich": "success", "成功": "success", "mensagem": "message", "mensaje": "message",
+		"meldung": "message", "nachricht": "message", "消息": "message", "メッセージ": "message", "statut": "status",
 	}
 	processKey = Set(exitKeys, strings.Fields(`stdout stderr output command cmd duration durationms durationseconds
-		timedout cwd signal success exceptioninfo interrupted isimage error truncated pid walltime walltimeseconds
+		timedout cwd signal success exceptioninfo interrupted isimage error truncated pid log walltime walltimeseconds
 		workdir executiontime exception status message sandbox killed elapsed`))
 	// The members of a response that is only a message, and of GraphQL's response.
 	messageKey = Set(whyKeys, statusKeys, strings.Fields("type requestid documentationurl"))
@@ -179,8 +183,8 @@ func (c Call) process(o *object, depth int) (Verdict, bool) {
 		}
 		return c.exitedObject(n, o), true
 	}
-	out, has := o.by["stdout"] != nil || o.by["stderr"] != nil || o.by["output"] != nil, false
-	if !out || !o.only(processKey) {
+	out, has := o.by["stdout"] != nil || o.by["stderr"] != nil || o.by["output"] != nil || o.by["log"] != nil, false
+	if !out || slices.ContainsFunc(o.keys, func(k string) bool { return !processKey[k] && Truthy(o.by[k]) }) {
 		return Verdict{}, false
 	}
 	code := int64(0)
@@ -443,7 +447,9 @@ func (o *object) evidence() (rule string, certain bool) {
 	explained := slices.ContainsFunc(slices.Concat(errorKeys, whyKeys), func(k string) bool {
 		return Truthy(o.by[k]) && !isCode(k)
 	})
-	reasoned := explained || o.text(failureKeys...) != "" || len(o.keys) == 1 || Truthy(o.by["errorcode"])
+	said := func(k string) bool { return strings.Contains(o.text(k), " ") }
+	reasoned := explained || slices.ContainsFunc(o.keys, said) || o.text(failureKeys...) != "" || len(o.keys) == 1 ||
+		Truthy(o.by["errorcode"])
 	if reasoned && (slices.ContainsFunc(boolKeys, o.isFalse) || o.isFalse("status")) ||
 		explained && slices.ContainsFunc(o.keys, func(k string) bool { return acted(k) && o.isFalse(k) }) {
 		return "status_object", true
@@ -516,6 +522,12 @@ func (o *object) shaped() (rule string, certain bool) {
 		code != "" && message != "" && (matches(code, "badCode") ||
 			matches(code, "numberedCode") && !matches(message, "done") && !o.hasMore("code", "message")):
 		return "error_object", false
+	case o.text("resourcetype") == "OperationOutcome" && matches(string(o.by["issue"]), "severe"), // FHIR
+		matches(string(o.by["status"]), "failedState"),
+		matches(string(o.by["data"]), "userErrors"),                                         // GraphQL
+		matches(o.text("name"), "upperName") && matches(string(o.by["details"]), "issueOf"), // PayPal
+		len(o.keys) == 1 && matches(string(o.by["outputs"]), "errorOutput"):                 // a notebook's cell
+		return "error_object", true
 	case ok && !found && o.by["index"] != nil:
 		return "status_object", true
 	}
@@ -571,7 +583,8 @@ func (c Call) foreign(o *object) []string {
 	for i, k := range o.keys {
 		if envelope[k] || empty && around[k] || acted(k) && o.isFalse(k) ||
 			k == "state" && badStatus[strings.ToLower(o.text(k))] || ownError(k) || !Truthy(o.by[k]) ||
-			c.echo(o.names[i], o.by[k]) || k == "failed" || k == "name" && o.by["stack"] != nil {
+			c.echo(o.names[i], o.by[k]) || k == "failed" ||
+			k == "name" && (o.by["stack"] != nil || matches(o.text(k), "upperName")) {
 			continue
 		}
 		out = append(out, k)

@@ -19,6 +19,9 @@ func (t *text) sole() bool {
 // prefix reads a text that begins with "Error:" followed only by an explanation.
 func (t *text) prefix() Verdict {
 	l, few := t.head[0], len(t.head) <= 12
+	if q := pattern("conclusive").FindString(t.all[:min(len(t.all), 4096)]); q != "" {
+		return Verdict{Rule: "error_prefix", Failed: true, Quote: shortFirstLine(q), by: "form"}
+	}
 	switch {
 	case matches(l, "cross") && t.startingLike(l) == 1,
 		matches(l, "ended") && !matches(l, "told") && t.sole() && !matches(l, "counts"),

@@ -42,7 +42,7 @@ func (t *text) refusal() Verdict {
 	first := sentence(l)
 	switch {
 	case matches(l, "raw"), matches(first, "phrase"), matches(l, "signedOff"):
-		return failed("refusal", first)
+		return Verdict{Rule: "refusal", Failed: true, Quote: shortFirstLine(first), by: "form"}
 	case len(strings.Fields(first)) < 2:
 		return Verdict{}
 	case matches(first, "seen"), rules(l):

@@ -44,7 +44,7 @@ func (c Call) voice(t *text) Verdict {
 		if len(t.head) <= maxUsageLines && strings.HasPrefix(l, "[") && matches(l, "tagged") {
 			return failed("program_message", l)
 		}
-		if matches(l, "unsigned") && !matches(l, "quiet") && !matches(l, "figure") {
+		if matches(l, "unsigned") && !matches(l, "quiet") && !matches(l, "figure") && !report(t.all) {
 			return failed("program_message", l)
 		}
 		if !matches(l, "more") {
@@ -144,7 +144,7 @@ func holdsWord(l, word string) bool {
 
 // starts reports whether a command line runs the given program.
 func starts(command, program string) bool {
-	program = base(program)
+	program, _, _ = strings.Cut(base(program), "-im") // ImageMagick's convert-im6.q16
 	parts := strings.FieldsFunc(command, func(r rune) bool { return strings.ContainsRune(";&|\n(", r) })
 	for _, part := range parts {
 		words := strings.Fields(part)

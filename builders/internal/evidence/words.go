@@ -60,7 +60,7 @@ func (c Call) words(text string) Verdict {
 	case len(t.head) == 1 && matches(t.head[0], "defines"):
 		return nearMiss(f.Rule, f.Quote, "the text says what the error means")
 	}
-	if why := t.document(f.Rule); why != "" {
+	if why := t.document(f.Rule); why != "" && f.by != "form" && !c.crashed(f.Rule, why) {
 		return nearMiss(f.Rule, f.Quote, why)
 	}
 	if reader := c.reads(); reader != "" && f.Failed {
@@ -71,6 +71,12 @@ func (c Call) words(text string) Verdict {
 		}
 	}
 	return f
+}
+
+// crashed reports whether a traceback ends the log of the program that the call runs, rather than a file that it reads.
+func (c Call) crashed(rule, why string) bool {
+	return rule == "traceback" && why == "the text is a log" && c.reads() == "" &&
+		(c.command() != "" || member(c.Arguments, "code") != nil) && !matches(string(c.Arguments), "readsFile")
 }
 
 // shells report errors on behalf of the programs that they fail to start.
