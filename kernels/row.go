@@ -151,7 +151,7 @@ func (w *worker) normaliser(
 	a, size := &w.a, d.Size()
 	full := n &^ (block - 1)
 	f := firstPass{w: w, side: side, d: d, p: p, n: n}
-	rounds := keep && n > maxExactEntries // the sums are those of the kept values
+	rounds := keep && n > maxExactEntries // the sums are of the kept values
 	if !f.start() {
 		return norm{}
 	}

@@ -29,7 +29,7 @@ type answered struct {
 	detail string
 }
 
-// answersOf computes the statistics of a group's answers, and finds those that are dropped. A turn may have answers to
+// answersOf computes the statistics of a group's answers, and finds the dropped ones. A turn may have answers to
 // several prompts. Their rewards aren't compared, because part of the difference would be due to the prompts.
 func (b *Builder) answersOf(g *ttc.Group, out *emit.Output) *answers {
 	a := &answers{b, map[*ttc.Candidate]*answered{}}

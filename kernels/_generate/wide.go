@@ -276,7 +276,7 @@ func (g *double) entries(mix bool, sums []VecPhysical) (gradient, student VecPhy
 	return free, q
 }
 
-// finishTerms replaces losses that cancel, cuts those that are too large, adds up a vector's results, and turns the
+// finishTerms replaces losses that cancel, cuts the ones that are too large, adds up a vector's results, and turns the
 // free derivatives into gradients. They are where entries leaves them.
 func (g *double) finishTerms(sums []VecPhysical) {
 	free, b, d, x, z, q, p, loss := g.v[0], g.v[1], g.v[2], g.v[3], g.v[4], g.v[7], g.v[8], g.v[9]

@@ -285,7 +285,7 @@ var valueNames = map[string]string{
 // values returns the values of a flag or an argument, with any description after a tab.
 type values func(cmd *cobra.Command) []string
 
-// flagValues lists the values of flags, and argumentValues those of commands' arguments.
+// flagValues lists the values of flags, and argumentValues the values of commands' arguments.
 var (
 	flagValues = map[string]values{
 		"format": formatValues, "builder": builderValues, "dropped": reasonValues, "source": sourceValues,

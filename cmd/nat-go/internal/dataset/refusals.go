@@ -34,7 +34,7 @@ type alternative struct {
 const (
 	triedRefusals = 200
 	maxReasons    = 50
-	// A part keeps more reasons, because Join chooses maxReasons from those of all parts.
+	// A part keeps more reasons, because Join chooses maxReasons from the reasons in all parts.
 	maxPartReasons = 5000
 )
 
