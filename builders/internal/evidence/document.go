@@ -45,7 +45,7 @@ func (t *text) kind() string {
 		return "the text is a diff or a commit"
 	case n["grepLine"]*2 >= lines:
 		return "the text is a list of locations in files"
-	case n["row"] == lines && lines > 2:
+	case n["row"] == lines && lines > 2 && !matches(t.head[0], "prefixed"):
 		return "the text is a table"
 	case n["speaker"] >= 2:
 		return "the text is a conversation"
@@ -64,8 +64,8 @@ func (t *text) kind() string {
 }
 
 // documentMarks are the patterns of lines that indicate a kind of document, in the order in which they are tried.
-var documentMarks = strings.Fields(`logLine mailHead numbered fieldLine diffHead grepLine row speaker manual heading
-	item source`)
+var documentMarks = strings.Fields(`logLine mailHead numbered fieldLine diffHead grepLine speaker manual heading item
+	source row`)
 
 // marks counts the lines that indicate a kind of document, by pattern.
 func (t *text) marks() map[string]int {

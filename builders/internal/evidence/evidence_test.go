@@ -318,6 +318,65 @@ func TestShapes(t *testing.T) {
 	}
 }
 
+// TestFormsElsewhere checks that records, searches, progress and documentation in words that a protocol or program also
+// uses aren't failures, and that a program that fails after other output is found.
+func TestFormsElsewhere(t *testing.T) {
+	const crash = stackHead + "\n  File \"a.py\", line 1, in f\nKeyError: 'x'"
+	for _, c := range []struct {
+		arguments, text string
+		failed          bool
+	}{
+		{``, "lint: no issues found", false},
+		{``, "search: no vaults found near door 7", false},
+		{``, "kafka: no brokers available", true},
+		{``, "It isn't possible to divide by zero in the real numbers.", false},
+		{``, "It isn't possible to ship vault 7: it is too heavy", true},
+		{``, "429: number of open vaults", false},
+		{``, "500: five hundred doors returned", false},
+		{``, "404: vault not found", true},
+		{``, "500: something went wrong", true},
+		{``, "status: CANCELLED", false},
+		{``, "status: UNAVAILABLE until 14:00 (vault in use)", false},
+		{``, "status: UNAVAILABLE, message: no vault answers", true},
+		{``, "status: NOT_FOUND\nMeaning: there is no such vault.\n\nstatus: INTERNAL\nMeaning: a defect.", false},
+		{``, "rpc error: code = NotFound desc = no vault\n\nThis is what clients see. To fix it, create the vault first and " +
+			"then call Get again with its name, as the guide to vaults shows. See also the list of codes.", false},
+		{``, "Just a moment...\nYour order 48 has been placed.", false},
+		{``, "Just a moment...", true},
+		{``, "Just a moment...\nEnable JavaScript and cookies to continue", true},
+		{``, "Verify you are human\nThe widget shows this label beside its box. It is configured with a site key.", false},
+		{``, "This site can't be reached\n\nChrome shows this heading if a name has no address.\n\n1. Clear the cache", false},
+		{``, "This site can’t be reached\n\nvault.example refused to connect.\nERR_CONNECTION_REFUSED", true},
+		{``, "X Issue 12 closed\nX Issue 13 closed", false},
+		{``, "X Run unit tests\n✓ Build", false},
+		{``, "X Issue #12 could not be closed", true},
+		{``, "ACK: REJECTED is the fifth code of the protocol.", false},
+		{``, "NAK COMMAND_REFUSED: door 7 is open", true},
+		{``, `{"status": false, "location": "Living room"}`, false},
+		{``, `{"status": "no", "question": "Is the vault shut at night?"}`, false},
+		{``, `{"success": false, "mission": "Vault 7", "rocket": "Door 9"}`, false},
+		{``, `{"ok": false, "local": "2026-01-02 10:00"}`, false},
+		{``, `{"status": false, "feedback": "Invalid date format"}`, true},
+		{``, `{"name": "DISK_SPACE", "status": "FAILED", "message": "Disk usage is at 95 %"}`, false},
+		{``, "<Report><File>a</File><Errors><Error line=\"3\">no tag</Error></Errors></Report>", false},
+		{``, "<configuration><Errors><Error code=\"404\"/></Errors></configuration>", false},
+		{``, "<Response><Errors><Error><Code>NoVault</Code></Error></Errors></Response>", true},
+		{``, "vault.example:8080: HTTP 503 Service Unavailable", true},
+		{``, "Error: expected one of a,b,c\nError: got d,e,f\nError: x,y,z", true},
+		{``, "- a,b,c\n- d,e,f\n\nmake: *** No rule to make target 'x'.  Stop.", false},
+		{`{"command": "python a.py"}`, "- loading\n- training\n" + crash, true},
+		{`{"command": "python a.py"}`, "# Vaults\n# Doors: 10\n" + crash, true},
+		{`{"command": "cat a.md"}`, "# Vaults\n# Doors: 10\n" + crash, false},
+		{`{"code": "print(open('a.md').read())"}`, "# Vaults\n# Doors: 10\n" + crash, false},
+	} {
+		t.Run(c.text, func(t *testing.T) {
+			if got := Read(c.text, Call{Arguments: json.Raw(c.arguments)}); got.Failed != c.failed {
+				t.Errorf("%s %q: %+v", c.arguments, c.text, got)
+			}
+		})
+	}
+}
+
 // TestExitCodesThatAnswer checks that an exit code that is a program's answer is not a failure.
 func TestExitCodesThatAnswer(t *testing.T) {
 	for _, c := range []struct {

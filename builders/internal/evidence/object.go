@@ -85,8 +85,11 @@ var (
 		workdir executiontime exception status message sandbox killed elapsed`))
 	// The members of a response that is only a message, and of GraphQL's response.
 	messageKey = Set(whyKeys, statusKeys, strings.Fields("type requestid documentationurl"))
-	graphKey   = Set(strings.Fields("data errors extensions"))
-	flagKey    = Set(strings.Fields(`iserror content structuredcontent meta type tooluseid toolcallid callid name error
+	// Other members in which a tool comments on what it did. In a record, they are members like any other.
+	remarkKey = Set(strings.Fields(`info note notes feedback say comment remark reply answer notice warning observation
+		text body content output result data response`))
+	graphKey = Set(strings.Fields("data errors extensions"))
+	flagKey  = Set(strings.Fields(`iserror content structuredcontent meta type tooluseid toolcallid callid name error
 		message output text result`))
 	// Members that mark an object as a record, which describes something that exists independently of the call.
 	recordKey = Set(exitKeys, strings.Fields(`id sid uuid state level logger ts startedat finishedat createdat updatedat
@@ -447,10 +450,8 @@ func (o *object) evidence() (rule string, certain bool) {
 	explained := slices.ContainsFunc(slices.Concat(errorKeys, whyKeys), func(k string) bool {
 		return Truthy(o.by[k]) && !isCode(k)
 	})
-	said := func(k string) bool { return strings.Contains(o.text(k), " ") }
-	reasoned := explained || slices.ContainsFunc(o.keys, said) || o.text(failureKeys...) != "" || len(o.keys) == 1 ||
-		Truthy(o.by["errorcode"])
-	if reasoned && (slices.ContainsFunc(boolKeys, o.isFalse) || o.isFalse("status")) ||
+	no := slices.ContainsFunc(boolKeys, o.isFalse) || o.isFalse("status")
+	if no && (explained || o.reasoned()) ||
 		explained && slices.ContainsFunc(o.keys, func(k string) bool { return acted(k) && o.isFalse(k) }) {
 		return "status_object", true
 	}
@@ -475,6 +476,14 @@ func (o *object) evidence() (rule string, certain bool) {
 		return rule, certain
 	}
 	return o.shaped()
+}
+
+// reasoned reports whether an object without a member for errors or reasons nevertheless says why its flag is false.
+func (o *object) reasoned() bool {
+	return o.text(failureKeys...) != "" || len(o.keys) == 1 || Truthy(o.by["errorcode"]) ||
+		slices.ContainsFunc(o.keys, func(k string) bool {
+			return strings.Contains(o.text(k), " ") && (remarkKey[k] || refuses(o.text(k)))
+		})
 }
 
 // named returns the rule for a member that is named like an error or holds an error status.
@@ -524,14 +533,19 @@ func (o *object) shaped() (rule string, certain bool) {
 		return "error_object", false
 	case o.text("resourcetype") == "OperationOutcome" && matches(string(o.by["issue"]), "severe"), // FHIR
 		matches(string(o.by["status"]), "failedState"),
-		matches(string(o.by["data"]), "userErrors"),                                         // GraphQL
-		matches(o.text("name"), "upperName") && matches(string(o.by["details"]), "issueOf"), // PayPal
-		len(o.keys) == 1 && matches(string(o.by["outputs"]), "errorOutput"):                 // a notebook's cell
+		matches(string(o.by["data"]), "userErrors"), // GraphQL
+		o.issues(),
+		len(o.keys) == 1 && matches(string(o.by["outputs"]), "errorOutput"): // a notebook's cell
 		return "error_object", true
 	case ok && !found && o.by["index"] != nil:
 		return "status_object", true
 	}
 	return "", false
+}
+
+// issues reports whether the object is PayPal's error: its name in upper case, and the issues.
+func (o *object) issues() bool {
+	return matches(o.text("name"), "upperName") && matches(string(o.by["details"]), "issueOf")
 }
 
 // ownError reports whether a member is named after the source or kind of the call's own error, as in tool_error and
@@ -584,7 +598,7 @@ func (c Call) foreign(o *object) []string {
 		if envelope[k] || empty && around[k] || acted(k) && o.isFalse(k) ||
 			k == "state" && badStatus[strings.ToLower(o.text(k))] || ownError(k) || !Truthy(o.by[k]) ||
 			c.echo(o.names[i], o.by[k]) || k == "failed" ||
-			k == "name" && (o.by["stack"] != nil || matches(o.text(k), "upperName")) {
+			k == "name" && (o.by["stack"] != nil || o.issues()) {
 			continue
 		}
 		out = append(out, k)

@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -19,7 +20,12 @@ func (t *text) sole() bool {
 // prefix reads a text that begins with "Error:" followed only by an explanation.
 func (t *text) prefix() Verdict {
 	l, few := t.head[0], len(t.head) <= 12
-	if q := pattern("conclusive").FindString(t.all[:min(len(t.all), 4096)]); q != "" {
+	start := t.all[:min(len(t.all), 4096)]
+	q := pattern("conclusive").FindString(start)
+	if t.paragraphs() > 0 {
+		q = "" // prose about the message follows
+	}
+	if q = cmp.Or(q, pattern("blocked").FindString(start)); q != "" {
 		return Verdict{Rule: "error_prefix", Failed: true, Quote: shortFirstLine(q), by: "form"}
 	}
 	switch {

@@ -110,7 +110,7 @@ func sameVoice(a, b string) bool { return speaks(a) != "" && speaks(a) == speaks
 // http reads a short message with the status of a failed request.
 func (t *text) http() Verdict {
 	first := t.head[0]
-	if matches(first, "counts") || matches(first, "grepLine") || len(t.all) > 1200 ||
+	if matches(first, "counts") || matches(first, "grepLine") && !matches(first, "hostPort") || len(t.all) > 1200 ||
 		len(t.head) > 6 && !matches(t.all, "calls") || !matches(bare(first), "httpStatus") ||
 		strings.ContainsAny(first[:min(1, len(first))], "#|-") ||
 		len(t.head) > 1 && t.paragraphs() > 0 || strings.HasPrefix(first, "Title:") {

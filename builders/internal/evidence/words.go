@@ -73,9 +73,11 @@ func (c Call) words(text string) Verdict {
 	return f
 }
 
-// crashed reports whether a traceback ends the log of the program that the call runs, rather than a file that it reads.
+// crashed reports whether a traceback ends the output of the program that the call runs, rather than a file that it
+// reads. Programs print logs, lists, headings and prose of their own.
 func (c Call) crashed(rule, why string) bool {
-	return rule == "traceback" && why == "the text is a log" && c.reads() == "" &&
+	own := strings.HasPrefix(why, "the text is a l") || strings.Contains(why, "headings")
+	return rule == "traceback" && own && c.reads() == "" &&
 		(c.command() != "" || member(c.Arguments, "code") != nil) && !matches(string(c.Arguments), "readsFile")
 }
 
