@@ -341,6 +341,7 @@ func TestFormsElsewhere(t *testing.T) {
 		{``, "status: NOT_FOUND\nMeaning: there is no such vault.\n\nstatus: INTERNAL\nMeaning: a defect.", false},
 		{``, "rpc error: code = NotFound desc = no vault\n\nThis is what clients see. To fix it, create the vault first and " +
 			"then call Get again with its name, as the guide to vaults shows. See also the list of codes.", false},
+		{``, "rpc error: code = Unavailable desc = closing #12\nopened by a\nrpc error: code = Unknown desc = EOF #9\nby b", false},
 		{``, "Just a moment...\nYour order 48 has been placed.", false},
 		{``, "Just a moment...", true},
 		{``, "Just a moment...\nEnable JavaScript and cookies to continue", true},
@@ -358,6 +359,8 @@ func TestFormsElsewhere(t *testing.T) {
 		{``, `{"ok": false, "local": "2026-01-02 10:00"}`, false},
 		{``, `{"status": false, "feedback": "Invalid date format"}`, true},
 		{``, `{"name": "DISK_SPACE", "status": "FAILED", "message": "Disk usage is at 95 %"}`, false},
+		{``, `{"name": "VAULT_TOTAL", "details": [{"field": "door", "issue": "rounded"}]}`, false},
+		{``, `{"ok": false, "body": "Dear guard, see you at noon", "from": "Ann"}`, false},
 		{``, "<Report><File>a</File><Errors><Error line=\"3\">no tag</Error></Errors></Report>", false},
 		{``, "<configuration><Errors><Error code=\"404\"/></Errors></configuration>", false},
 		{``, "<Response><Errors><Error><Code>NoVault</Code></Error></Errors></Response>", true},

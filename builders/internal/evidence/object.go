@@ -87,7 +87,7 @@ var (
 	messageKey = Set(whyKeys, statusKeys, strings.Fields("type requestid documentationurl"))
 	// Other members in which a tool comments on what it did. In a record, they are members like any other.
 	remarkKey = Set(strings.Fields(`info note notes feedback say comment remark reply answer notice warning observation
-		text body content output result data response`))
+		text output result`))
 	graphKey = Set(strings.Fields("data errors extensions"))
 	flagKey  = Set(strings.Fields(`iserror content structuredcontent meta type tooluseid toolcallid callid name error
 		message output text result`))
