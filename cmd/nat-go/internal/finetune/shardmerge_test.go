@@ -91,7 +91,7 @@ func TestDamagedShareIsRefused(t *testing.T) {
 	}
 }
 
-// TestDamagedLogIsRefused changes the length of a frame in a shard's log: the merge says so, once.
+// TestDamagedLogIsRefused changes the length of a frame in a shard's log, and checks that the merge reports it once.
 func TestDamagedLogIsRefused(t *testing.T) {
 	run := dividedRun(t)
 	const path = "plan/build/00000/records/records.log"

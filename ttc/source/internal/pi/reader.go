@@ -43,7 +43,7 @@ func sessionID(entry json.Raw) string {
 
 type reader struct {
 	tally  *source.Tally
-	places map[string]place // place after each entry, by id
+	places map[string]place // the place after each entry, by the entry's id
 }
 
 // add adds the calls in a file's entries.
