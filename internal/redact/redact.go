@@ -204,7 +204,7 @@ func (r *Redactor) json(raw json.Raw) (json.Raw, bool) {
 }
 
 func (r *Redactor) appendValue(b []byte, raw json.Raw, depth int) []byte {
-	at := 0 // end of what has been appended
+	at := 0 // end of the text that has been appended
 	until := func(part json.Raw) {
 		from := offset(raw, part)
 		b = append(b, raw[at:from]...)

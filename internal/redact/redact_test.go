@@ -249,7 +249,7 @@ func TestToolsKeepTheirNames(t *testing.T) {
 	}
 }
 
-// TestOverlappingSecrets checks that of two secrets that share characters, the end of the second isn't kept.
+// TestOverlappingSecrets checks that, if two secrets share characters, the end of the second isn't kept.
 func TestOverlappingSecrets(t *testing.T) {
 	r := redactor(t)
 	out := &ttc.Example{Fidelity: ttc.IDs}

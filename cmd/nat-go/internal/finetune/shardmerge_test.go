@@ -109,7 +109,7 @@ func TestDamagedLogIsRefused(t *testing.T) {
 	}
 }
 
-// TestFullDiskOfAMerge checks that nobody is told to resume a merge of runs, whose folder is removed.
+// TestFullDiskOfAMerge checks that the error of a merge of runs, whose folder is removed, doesn't advise resuming it.
 func TestFullDiskOfAMerge(t *testing.T) {
 	p := &plan{folder: "out/r", join: &joining{}, config: &config.Config{}}
 	err := verdict{p, newReport(p, testEnv(t))}.explain(syscall.ENOSPC, true)

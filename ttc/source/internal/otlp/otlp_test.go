@@ -778,7 +778,7 @@ func TestSiblings(t *testing.T) {
 	}
 }
 
-// TestLimits: a session beyond its limit is left out and counted.
+// TestLimits checks that a session beyond its limit is dropped and counted.
 func TestLimits(t *testing.T) {
 	path := sessiontest.Write(t, t.TempDir(), "e.jsonl", lines(t, spansOf(
 		chatSpan("one", "", 1, list(text("user", strings.Repeat("q", 5000))), list(text("assistant", "a"))),
@@ -826,7 +826,7 @@ func FuzzExport(f *testing.F) {
 	})
 }
 
-// BenchmarkRead reads sessions of 20 calls with growing histories; the bytes counted are those of the export.
+// BenchmarkRead reads sessions of 20 calls with growing histories. It counts the bytes of the export.
 func BenchmarkRead(b *testing.B) {
 	var out strings.Builder
 	for s := range 200 {

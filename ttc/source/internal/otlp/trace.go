@@ -122,7 +122,7 @@ const (
 	toolSpan
 )
 
-// kinds lists the attributes that name a span's kind, and what their values mean.
+// kinds lists the attributes that name a span's kind, and the meanings of their values.
 var kinds = []struct {
 	key    string
 	values map[string]spanKind

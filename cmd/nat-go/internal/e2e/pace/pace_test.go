@@ -33,8 +33,8 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// TestPace prints how this build compares with the one in NATGO_PACE_OLD. A job is slower if the 95 %
-// interval of the ratio of processor times lies above 1.02, and takes more memory if that of peaks lies above 1.05.
+// TestPace prints how this build compares with the one in NATGO_PACE_OLD. A job is slower if the 95 % interval of the
+// ratio of processor times lies above 1.02. It takes more memory if the interval of the ratio of peaks lies above 1.05.
 func TestPace(t *testing.T) {
 	older := os.Getenv("NATGO_PACE_OLD")
 	if older == "" {
