@@ -32,8 +32,8 @@ type Filtered struct {
 // FilterConfig configures Filter.
 type FilterConfig struct {
 	KeepAnswerInPrompt bool // keep candidates whose prompt contains their answer, and count them as contained
-	// KeepEndings keeps short answers that end their prompt, unless another candidate has a different prompt. If all share
-	// the prompt, its ending may be a choice that it offers.
+	// KeepEndings keeps short answers that end their prompt, unless another candidate has a different prompt. If all
+	// share the prompt, its ending may be a choice that it offers.
 	KeepEndings bool
 }
 

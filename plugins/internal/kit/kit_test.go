@@ -81,8 +81,8 @@ func TestBadPluginsFailTheirCheck(t *testing.T) {
 		}
 		var failed []string
 		for _, c := range reports[i].Checks {
-			// The host stops a plugin that sends more than its credit allows. On a busy machine, a check that gives it many
-			// groups fails for the same reason.
+			// The host stops a plugin that sends more than its credit allows. On a busy machine, a check that gives it
+			// many groups fails for the same reason.
 			if name == "slow-consumer" && strings.HasSuffix(c.Detail, "had to be restarted") {
 				continue
 			}

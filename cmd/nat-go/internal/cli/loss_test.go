@@ -299,7 +299,8 @@ func TestLossComposite(t *testing.T) {
 	read(t, at("grads"), "1.logits_grad")
 	read(t, at("grads"), "2.rejected_logits_grad")
 
-	// Logits at the pair positions give the same result as whole rows, and so does a teacher's whole vocabulary as top-k.
+	// Logits at the pair positions give the same result as whole rows, and so does a teacher's whole vocabulary as
+	// top-k.
 	save(t, at("pairs.logits"), tensors.Of("student_logits", z[v:3*v], 2, v),
 		tensors.Of("teacher_logits", p[2*v:4*v], 2, v))
 	one, stderr := runLoss(t, 0, "composite", "--batch", at("sdpo"), "--logits", at("pairs.logits"))
