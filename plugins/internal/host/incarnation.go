@@ -223,7 +223,7 @@ func answered(err error) bool {
 // fail ends the incarnation. Only the first cause is recorded.
 func (inc *incarnation) fail(cause error) { inc.end(cause, 0) }
 
-// close shuts the incarnation down gracefully: the plugin may finish its work within the given time.
+// close shuts the incarnation down gracefully. The plugin may finish its work within the given time.
 func (inc *incarnation) close(timeout time.Duration) {
 	if inc.proc != nil && !within(inc.dead, 0) { // we don't drain a process that we didn't start
 		ctx, cancel := context.WithTimeout(context.Background(), timeout)
