@@ -112,7 +112,7 @@ type Preference struct {
 	// margin of the chosen side: the difference between the scores, or the builder's own measure
 	Reward float64
 
-	ScoreName                    string // what the scores measure
+	ScoreName                    string // the quantity that the scores measure
 	ChosenScore, RejectedScore   float64
 	ChosenIndex, RejectedIndex   int64  // candidate_index of each side
 	ChosenPolicy, RejectedPolicy string // model that sampled each side; empty if unknown

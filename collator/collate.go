@@ -90,7 +90,7 @@ func startWorker[Made any](c *Collator, work func(*worker, []Item) (Made, error)
 	}
 }
 
-// each calls put with what the workers make of each group, in order.
+// each calls put with the workers' results for each group, in order.
 func each[Group, Made any](
 	ctx context.Context, c *Collator, groups iter.Seq2[Group, error], start func() fanout.Worker[Group, Made],
 	put func(Group, Made) error,

@@ -189,8 +189,8 @@ func TestD16PreferencesHaveHeaderAndEnd(t *testing.T) {
 }
 
 // TestD17PromptsAreTokensInCommon checks that both sides begin with exactly the prompt's tokens, that at least one
-// precedes the first trained token (the generation prompt, if there are no messages), and that where a token would straddle the edge the answer is encoded separately
-// from the prompt, just as it is sampled.
+// precedes the first trained token (the generation prompt, if there are no messages), and that an answer is encoded
+// separately from the prompt, as it is sampled, if a token would straddle the edge.
 func TestD17PromptsAreTokensInCommon(t *testing.T) {
 	empty := preference("none", nil, "a", "b")
 	empty.Record.Prompt.Nodes = []ttc.Node{}

@@ -120,7 +120,8 @@ func parsedMessages(t *testing.T, messages []any) []chat.Message {
 	return ms
 }
 
-// marked returns a row's text, what is trained enclosed in ⟦ ⟧. The row's ids must be those of the text as a whole.
+// marked returns a row's text with its trained parts enclosed in ⟦ ⟧. The row's ids must equal the ids of the whole
+// text.
 func marked(t *testing.T, tok *tokenizer.Tokenizer, s *batch.Side) string {
 	t.Helper()
 	text := func(ids []int32) string {

@@ -55,7 +55,7 @@ func eachTurn(t *testing.T, f func(w *worker, m *material, v *view)) {
 	}
 }
 
-// TestOwnersOfEachToken: the owners of runs of tokens are those of each token.
+// TestOwnersOfEachToken checks that a run of tokens has the owners of each of its tokens.
 func TestOwnersOfEachToken(t *testing.T) {
 	rows := 0
 	eachTurn(t, func(w *worker, m *material, v *view) {

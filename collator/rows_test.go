@@ -79,8 +79,8 @@ func TestNoThinkSwitch(t *testing.T) {
 	want(t, len(c.rows), 2)
 }
 
-// TestSampledIDsWin checks that ids are used exactly as sampled, even odd ones, and that whatever part of the turn's
-// end the sampler left out is context.
+// TestSampledIDsWin checks that ids are used exactly as sampled, even odd ones, and that any part of the turn's end
+// that the sampler omitted is context.
 func TestSampledIDsWin(t *testing.T) {
 	it := sampledRollout(t, "x", "", nil, says("user: q", "assistant: ab", "user: r", "assistant: cd"))
 	ns := it.Record.Messages.Nodes
@@ -111,7 +111,7 @@ func TestRolloutsMustBeOwn(t *testing.T) {
 	want(t, len(c.rows), 0)
 }
 
-// TestAdvantagesCountWhatWasDropped checks that the rewards of rollouts that curation or the collator left out count
+// TestAdvantagesCountWhatWasDropped checks that the rewards of rollouts that curation or the collator dropped count
 // towards their task's mean.
 func TestAdvantagesCountWhatWasDropped(t *testing.T) {
 	conv := says("user: q", "assistant: a")
@@ -453,8 +453,7 @@ func TestD19ReferenceLogProbsAreColumns(t *testing.T) {
 	want(t, with, 1)
 }
 
-// TestTagsAreNotTrained checks that what was redacted within a turn is left out of the loss, and that
-// everything around it stays in.
+// TestTagsAreNotTrained checks that redacted parts of a turn are not in the loss, and that everything around them is.
 func TestTagsAreNotTrained(t *testing.T) {
 	ns := nodes(append(says("user: q"), callMessage("Mail to <REDACTED:email:1>.", "mail", `{"to": "<REDACTED:email:1>"}`),
 		say("tool: <REDACTED:ip:2>"), say("assistant: <REDACTED:email:1> has it")))

@@ -214,8 +214,8 @@ func TestD4StudentsKeepTheirIDs(t *testing.T) {
 	pairsOf(t, c, 0)
 }
 
-// TestStudentsWithSomeSourceIDs checks a target without ids from the source, after a turn whose ids decode to text
-// other than the render's.
+// TestStudentsWithSomeSourceIDs checks a target without ids from the source, after a turn whose ids decode to text that
+// differs from the rendered text.
 func TestStudentsWithSomeSourceIDs(t *testing.T) {
 	ns := nodes(bugHunt)
 	end, _ := toy(t).ID("<|im_end|>")

@@ -10,7 +10,8 @@ import (
 // Limits are common values of max_length.
 var Limits = [...]int{4096, 8192, 16384, 32768, 65536, 131072}
 
-// Sizes counts rows by length in tokens, before anything is cut out. The length of a row is that of its longest side.
+// Sizes counts rows by length in tokens, before anything is cut out. The length of a row is the length of its longest
+// side.
 type Sizes struct {
 	Rows int64              `json:"rows"`
 	Fit  [len(Limits)]int64 `json:"fit"` // for each of Limits, the number of rows that fit uncut

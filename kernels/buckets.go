@@ -10,7 +10,7 @@ import (
 // sums the rest, the k+1 terms are computed in float64, and another pass scales the kept exponentials to the gradient.
 type bucketJob struct {
 	opt     *Options
-	table   *table // the terms of rows that are summed in float32; nil if beta is too close to an end
+	table   *table // for terms of rows that are summed in float32; nil if beta is too close to an end
 	student *Matrix
 	sparse  *SparseTeacher // the teacher, if sparse
 	probs   []float64      // its probabilities, unless renormalised
@@ -50,7 +50,7 @@ func (m *masses) add(log, prob float64) {
 	m.log, m.prob = append(m.log, log), append(m.prob, prob)
 }
 
-// exp sets the probabilities to e^(log - top) with the largest log, top, and returns it and their sum.
+// exp sets the probabilities to e^(log - top), where top is the largest logarithm, and returns top and their sum.
 func (m *masses) exp() (top, sum float64) {
 	top = math.Inf(-1)
 	for _, x := range m.log {
@@ -70,7 +70,7 @@ func (m *masses) exp() (top, sum float64) {
 	return top, sum
 }
 
-// scale multiplies the probabilities by a factor, and adds to and then subtracts from their logarithms.
+// scale multiplies the probabilities by a factor. It adds plus to their logarithms, and then subtracts minus.
 func (m *masses) scale(by, plus, minus float64) {
 	for i := range m.prob {
 		m.prob[i] *= by
@@ -145,8 +145,8 @@ func (q *bucketJob) split(w *worker, row int, next nextRow, res *rowResult, s *s
 	return ok
 }
 
-// sparseMasses fills in the masses of a sparse teacher's row, and returns the mass of the rest and its logarithm. Both
-// are 0 and -Inf if renormalised, which fails if the teacher has no mass.
+// sparseMasses computes the masses of a sparse teacher's row, and returns the logarithm and the mass of the rest; if
+// renormalised, these are -Inf and 0. It fails if the masses can't be normalised.
 func (q *bucketJob) sparseMasses(row int, t *masses) (log, rest float64, ok bool) {
 	_, lp := q.sparse.row(row)
 	for i, x := range lp {
@@ -160,7 +160,7 @@ func (q *bucketJob) sparseMasses(row int, t *masses) (log, rest float64, ok bool
 	return math.Log(max(0, rest)), rest, true
 }
 
-// normalise scales the masses to a sum of 1. It fails if there are none.
+// normalise scales the masses to a sum of 1. It fails if their sum is 0.
 func (m *masses) normalise() bool {
 	top, sum := m.exp()
 	if sum == 0 {
@@ -174,9 +174,9 @@ func (m *masses) normalise() bool {
 // errors don't average out over so few entries.
 const maxExactEntries = 512
 
-// split stores the probabilities of the bucket's ids in of, normalised if renorm is set, and otherwise skips these ids.
-// With keep, it stores the exponentials of all other entries. It fails if the row lacks a softmax or, if renormalised,
-// mass on the support.
+// split stores the probabilities of the bucket's ids in of, normalised if renorm is set, and sums the row without these
+// ids. With keep, it stores the exponentials of all other entries. It fails if the row lacks a softmax or, if
+// renormalised, mass on the support.
 func (w *worker) split(
 	m *Matrix, row int, tau float64, next unsafe.Pointer, keep, renorm bool, of *masses, s *split,
 ) bool {
@@ -249,10 +249,10 @@ func (w *worker) splitExactly(m *Matrix, row int, tau float64, renorm bool, of *
 	return !renorm || of.normalise()
 }
 
-// addTerms computes the terms' losses and their free derivatives, of which it returns the sum. Rows that are summed in
-// float32 have them from the table.
+// addTerms adds the terms' losses to res, sets g to their free derivatives, and returns the sum of g. For rows that are
+// summed in float32, the terms come from the table, as far as it reaches.
 func (q *bucketJob) addTerms(t *bucketTerms, g []float64, res *rowResult) (sum float64) {
-	const most = 40 // nats; beyond that the table ends
+	const most = 40 // nats; the table doesn't reach farther
 	o, most32 := q.opt, -1.0
 	if q.table != nil && t.bregman && q.student.Cols > maxExactEntries {
 		most32 = most
@@ -286,7 +286,8 @@ func (q *bucketJob) addTerms(t *bucketTerms, g []float64, res *rowResult) (sum f
 	return sum
 }
 
-// buckets computes the loss over the support and, unless renormalised, one bucket for all other entries.
+// buckets computes the loss over the support and, unless renormalised, one bucket for all other entries, with its
+// gradient.
 func (q *bucketJob) buckets(w *worker, res *rowResult, s *split, grad []float32, scale float64) {
 	o, t, ids := q.opt, &w.bucket.terms, w.bucket.ids
 	n := len(t.student.log)

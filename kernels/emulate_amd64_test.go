@@ -46,7 +46,7 @@ type step func(m *machine, at int) int
 
 // emulated is a path whose assembly is interpreted.
 func emulated(p *tileSet) *tileSet {
-	// The float64 tiles aren't interpreted: AVX2 tests the same instructions on narrower vectors.
+	// The float64 tiles aren't interpreted, because AVX2 tests the same instructions on narrower vectors.
 	p.wideSum, p.wideEnd, p.wideMix = nil, nil, nil
 	programs := readPrograms()
 	v := reflect.ValueOf(p).Elem()

@@ -212,7 +212,7 @@ func overlap(g []float32, m *Matrix) bool {
 }
 
 // Run computes the loss and the results requested by out. It computes the gradient if out.Grad is set. Once warm, it
-// allocates nothing, except for rows without a softmax.
+// allocates nothing, except for rows that only the scalar definition can compute, such as rows without a softmax.
 func (j *JSD) Run(b *Batch, out *Output) (Stats, error) {
 	v, err := b.check(out)
 	if err == nil && out.Grad != nil && b.Student.Rows > 0 && overlap(out.Grad, &b.Teacher) {

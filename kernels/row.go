@@ -151,7 +151,7 @@ func (w *worker) normaliser(
 	a, size := &w.a, d.Size()
 	full := n &^ (block - 1)
 	f := firstPass{w: w, side: side, d: d, p: p, n: n}
-	rounds := keep && n > maxExactEntries // the sums are of the kept values
+	rounds := keep && n > maxExactEntries // the tiles sum the kept values, which are rounded
 	if !f.start() {
 		return norm{}
 	}
@@ -192,26 +192,26 @@ func (w *worker) normaliser(
 }
 
 // skips are the entries of a row that normaliser skips, in any order. Usually a tile is summed with them, and their
-// part is then subtracted. If that would not be accurate, the tile is summed without them.
+// part is then subtracted. If that would be inaccurate, the tile is summed again without them.
 type skips struct {
 	ids []int32
 	top float64 // the largest of their logits
-	// each tile's sum of 2^(k*x - k*top); infinite if float64 doesn't hold an entry's, or the tile is summed without
-	// them
+	// the sum of 2^(k*x - k*top) over each tile's skipped entries; infinite if one of them is too small for float64, or
+	// if the tile was summed without them
 	parts []float64
 	full  int // entries in whole blocks
 }
 
 func (s *skips) clear() { s.ids, s.parts = s.ids[:0], s.parts[:0] }
 
-// reset starts a set of skipped entries for a row of n.
+// reset sets the skipped entries of a row of n entries, and clears the parts.
 func (s *skips) reset(n int, ids ...int32) {
 	s.full = n &^ (block - 1)
 	s.ids, s.parts = append(s.ids[:0], ids...), slices.Grow(s.parts[:0], n/tile+2)[:n/tile+2]
 	clear(s.parts)
 }
 
-// tile returns the number of the tile that has entry i.
+// tile returns the number of the tile that contains entry i.
 func (s *skips) tile(i int) int {
 	if i >= s.full {
 		return (s.full + tile - 1) / tile
@@ -219,7 +219,8 @@ func (s *skips) tile(i int) int {
 	return i / tile
 }
 
-// fill sets the parts from the entries' exponentials, e^(log - top). The parts are powers of 2^k, where k is rounded.
+// fill computes the parts from the entries' exponentials, e^(log - top). It allows for the rounding of k, because tiles
+// sum powers of 2^k.
 func (s *skips) fill(of *masses, top, tau, k float64) {
 	s.top = top * tau
 	off := k*tau*math.Ln2 - 1
@@ -242,8 +243,9 @@ func (s *skips) part(i int) float64 {
 	return s.parts[s.tile(i)]
 }
 
-// subtract removes a part from a tile's sum, unless kept will. It returns false if that would not be accurate: a large
-// entry's rounding errors don't average out. In a long row the errors of one tile matter less.
+// subtract removes a part from a tile's sum or, with keep, leaves that to kept. It returns false if the difference
+// would be inaccurate, because a large entry's rounding errors don't average out. In a long row, the errors of one tile
+// matter less, so its part may be larger.
 func (s *skips) subtract(a *tileArgs, part float64, keep bool) bool {
 	most := min(1, float64(len(s.parts)-1)/8)
 	if a.sum >= 1.2e18 || !(part <= most*(a.sum-part)) {
@@ -255,8 +257,8 @@ func (s *skips) subtract(a *tileArgs, part float64, keep bool) bool {
 	return true
 }
 
-// kept returns the sum of the skipped entries' exponentials in tiles that were summed with them. Subtracting those, the
-// tile's errors cancel.
+// kept returns the sum of the skipped entries' kept exponentials in tiles that were summed with them. Subtracting these
+// values cancels the entries exactly, rounding included.
 func (s *skips) kept(kept []float32) (sum float64) {
 	for _, id := range s.ids {
 		if !math.IsInf(s.parts[s.tile(int(id))], 1) {
@@ -291,7 +293,7 @@ type firstPass struct {
 	ref    float32
 	total  float64
 	raised bool // the reference is the row's largest entry
-	// the unit of the parts that are skipped, in units of the sum
+	// skips.parts times this factor is in the units of the sum
 	skipped float64
 }
 
@@ -459,7 +461,7 @@ type row struct {
 	read   light     // the sums of the single pass for a gradient at beta 0 or 1
 }
 
-// choose selects the next second pass.
+// choose plans the next second pass, of the given kind.
 func (r *row) choose(k passKind) {
 	r.p = r.j.plan(r.w, r.zs, r.zt, r.d, k)
 	if k == ratePass {

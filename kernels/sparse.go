@@ -42,7 +42,7 @@ func checkSupported(o *Options, rest Rest) (*tileSet, error) {
 	return o.choosePath()
 }
 
-// supportTable returns a table for the terms of a support, or nil if beta is too close to an end for one.
+// supportTable returns a table for the terms on a support, or nil if beta is too close to an end for a table.
 func (o *Options) supportTable() *table {
 	if interior := min(o.Beta, 1-o.Beta); interior > 0 && interior < nearEnd {
 		return nil
@@ -95,7 +95,7 @@ func (b *SparseBatch) check(r *run, rest Rest) error {
 func (b *SparseBatch) checkSupports(r *run, rest Rest) error {
 	t := &b.Teacher
 	words := b.Student.Cols/64 + 1
-	r.seen = slices.Grow(r.seen[:0], words)[:words] // all zero
+	r.seen = slices.Grow(r.seen[:0], words)[:words] // checkSupport leaves it all-zero
 	r.probs = slices.Grow(r.probs[:0], len(t.IDs))[:len(t.IDs)]
 	for row := range b.Student.Rows {
 		if b.Labels != nil && b.Labels[row] == IgnoreIndex {
@@ -177,7 +177,7 @@ func (j *SparseJSD) Run(b *SparseBatch, out *Output) (Stats, error) {
 	defer j.pool.put(r)
 	err := b.check(r, j.rest)
 	if err == nil {
-		err = out.check(&b.Student) // which reads the student's memory
+		err = out.check(&b.Student) // not before b.check, because it reads the student's memory
 	}
 	if err != nil || b.Student.Rows == 0 {
 		return Stats{}, err
@@ -189,8 +189,8 @@ func (j *SparseJSD) Run(b *SparseBatch, out *Output) (Stats, error) {
 	return r.reduce(&j.opt, b.Student.Cols, &b.Student, b.Labels, b.Weights, b.Upstream, out)
 }
 
-// tailMass returns 1 - sum exp(lp), given the terms. It subtracts the largest first so that nothing cancels if it is
-// nearly 1.
+// tailMass returns 1 - sum exp(lp), given each exp(lp) in probs. It subtracts the largest first, so that nothing
+// cancels if the sum is nearly 1.
 func tailMass(lp []float32, probs []float64) float64 {
 	if len(lp) == 0 {
 		return 1

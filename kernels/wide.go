@@ -6,12 +6,13 @@ import (
 )
 
 // The float64 tiles compute a row that float32 can't represent. A tile reads both sides, adds up the summands of the
-// loss and the free derivatives, and writes gradients. Its constants are rows of eight equal values, so that each is an
-// operand in memory; sums follow.
+// loss and the free derivatives, and writes gradients. Each of its constants is a row of eight equal values, so that it
+// can be a memory operand. The sums follow the constants.
 
-// The rows. Entries are in log2 units: a = (s - topS)*k + normS, b likewise, and D = b - a = (t-topT - (s-topS))*k +
-// apart. A summand is lossP*p*log2(p/M) + lossQ*q*log2(M/q) + lossMinus*(q-p), or q*D*D*near(D) for |D| below near. Its
-// free derivative is q*(freeQ*log2(M/q) + freeShare) + freeMinus*(q-p). For beta 0 and 1 both logarithms are D.
+// The constants below are the indices of these rows. Entries are in log2 units: a = (s - topS)*k + normS, b likewise,
+// and D = b - a = (t-topT - (s-topS))*k + apart. A summand is lossP*p*log2(p/M) + lossQ*q*log2(M/q) + lossMinus*(q-p),
+// or q*D*D*near(D) for |D| below near. Its free derivative is q*(freeQ*log2(M/q) + freeShare) + freeMinus*(q-p). For
+// beta 0 and 1, the tile takes D for both logarithms, because the one that is 0 has the factor 0.
 const (
 	wideK = iota
 	wideTopS
@@ -26,21 +27,21 @@ const (
 	wideFreeMinus
 	wideFreeShare
 	wideMinusNear
-	wideCut   // the largest summand
-	wideMean  // times q is added to a derivative; the sum, by wideScale, is the gradient
-	wideScale // of the gradient
+	wideCut  // larger summands are cut to this value
+	wideMean // a gradient is (derivative + wideMean*q) * wideScale
+	wideScale
 	wideBeta
 	wideRest // 1 - beta
 	wideMinusFar
 	wideFar
-	wideLeast // log2 of the smallest probability, which counts as 0
+	wideLeast // log2 of the smallest probability; it counts as 0
 	wideSmallest
 	wideSign
 	wideOne
 	wideMagic // rounds to an integer, which a shift moves into the exponent
 	wideMinusLog2E
 	wideTwoLog2E
-	wideOffset // moves the mantissas from 2^-1/2 on to the next power of 2
+	wideOffset // carries a mantissa of 2^1/2 or more into the exponent
 	wideInteger
 	wideBias
 	wideMantissa
@@ -54,9 +55,9 @@ const (
 	wideExps  = 10
 	wideLogs  = 7
 
-	// the sums, from wideSums on
+	// the sums, relative to wideSums
 	wideClipped  = 0
-	wideFarthest = 1 // not a sum: the smallest -|D|
+	wideFarthest = 1 // not a sum, but the smallest -|D|
 	wideP        = 2
 	wideQ        = 3
 	wideFree     = 4
@@ -69,13 +70,13 @@ const (
 // wideRows are the constants and sums of float64 tiles.
 type wideRows [wideCount][8]float64
 
-// farD is the |D| of an entry that a side masks. Float32 logits don't reach it.
+// farD is the |D| of an entry that one side masks. Finite float32 logits don't reach it.
 const farD = 1e160
 
 // leastLog is log2 of the smallest probability. Products of smaller ones would be subnormal, which is slow.
 const leastLog = -500
 
-// nearD is the |D| below which a summand comes from a series.
+// nearD is the |D| below which summands come from a series.
 const nearD = 1.0 / 64
 
 func newWideRows() *wideRows {
@@ -94,7 +95,7 @@ func newWideRows() *wideRows {
 	} {
 		r.set(i, x)
 	}
-	// Fewer would do for most rows, but for beta near an end log2(M/q) cancels.
+	// Most rows need fewer terms, but log2(M/q) cancels for beta near an end.
 	r.set(wideExp, 7.070977866508138e-09, 1.0205905413765595e-07, 1.3215451633221434e-06, 1.5252672924850737e-05,
 		0.00015403530424776529, 0.0013333558200794592, 0.009618129107618665, 0.05550410866465167, 0.24022650695910075,
 		math.Ln2) // (2^x-1)/x on [-1/2,1/2]
@@ -103,7 +104,7 @@ func newWideRows() *wideRows {
 	return r
 }
 
-// set sets rows from i on.
+// set sets consecutive rows, starting at i.
 func (r *wideRows) set(i int, values ...float64) {
 	for j, x := range values {
 		for lane := range r[i+j] {
@@ -141,7 +142,7 @@ func (r *wideRows) setTerms(beta float64, bregman bool) {
 		set(0, -1, 0, -1, 0, perNat)
 	}
 	if (beta == 0 || beta == 1) && !bregman {
-		near = -1 // what doesn't cancel is exact
+		near = -1 // these summands don't cancel
 	}
 	r.set(wideMinusNear, -near)
 	for i, c := range nearSeries(beta) { // the highest power first
@@ -169,18 +170,18 @@ func nearSeries(beta float64) [wideNears]float64 {
 	}
 }
 
-// wideRow is a row on float64 tiles.
+// wideRow is a row that float64 tiles compute.
 type wideRow struct {
 	j    *JSD
 	w    *worker
 	s, t unsafe.Pointer
 	d    DType
 	n    int
-	at   int // the tile with the student's largest entry
+	at   int // beginning of the tile with the student's largest entry
 }
 
-// pass runs a tile over the row. If grad isn't nil, it receives gradients, and may be the student; tails stay in
-// padOut.
+// pass runs a tile function over the row. If grad isn't nil, it receives gradients; it may be the student's memory. The
+// gradients of the row's tail stay in padOut.
 func (r *wideRow) pass(f tileFunc, grad []float32) {
 	w, a := r.w, &r.w.a
 	rows := w.rows
@@ -215,7 +216,7 @@ func (r *wideRow) pass(f tileFunc, grad []float32) {
 	copy(rows[wideSums:], sums[:])
 }
 
-// top returns a side's largest entry. It fails if the side has no softmax.
+// top returns a side's largest entry, and sets at to the beginning of its tile. It fails if the side has no softmax.
 func (r *wideRow) top(p unsafe.Pointer) (top float64, ok bool) {
 	w, a := r.w, &r.w.a
 	largest, sum := negInf, 0.0
@@ -226,7 +227,7 @@ func (r *wideRow) top(p unsafe.Pointer) (top float64, ok bool) {
 		if x := w.largest(x, r.d, m); x > largest {
 			largest, r.at = x, i
 		}
-		// Logits are scaled so that only a NaN or an infinity makes the sum one.
+		// The factor is so small that the sum is finite unless an entry is NaN or infinite.
 		a.k, a.dk, a.ref, a.dref = 0x1p-122, 0x1p-122, 0, 0
 		a.s, a.n = x, m
 		call(w.path.sum[r.d], a)
@@ -236,7 +237,7 @@ func (r *wideRow) top(p unsafe.Pointer) (top float64, ok bool) {
 	return float64(largest), !math.IsInf(float64(largest), 0) && sum-sum == 0
 }
 
-// widen provides the memory for a row of n on float64 tiles.
+// widen provides memory for a row of n entries on float64 tiles.
 func (w *worker) widen(n int) {
 	if w.rows == nil {
 		w.rows = newWideRows()
@@ -250,7 +251,7 @@ func (w *worker) widen(n int) {
 	w.keep(n)
 }
 
-// wideTiles returns the tiles for normalisers and for summands.
+// wideTiles returns the tile functions for normalisers and for summands.
 func (j *JSD) wideTiles(p *tileSet) (sum, terms tileFunc) {
 	switch {
 	case p.wideSum == nil:
@@ -288,7 +289,7 @@ func (j *JSD) wideRow(
 	} else if grad != nil {
 		rows.set(wideFreeShare, rows[wideFreeShare][0]-rows[wideFreeQ][0]*r.pivot())
 	}
-	raw := grad // while it isn't the student
+	raw := grad // unless grad is the student's memory, which later passes read
 	if grad != nil && unsafe.Pointer(&grad[0]) == s {
 		raw = w.scratch(n)
 	}
@@ -296,11 +297,11 @@ func (j *JSD) wideRow(
 	r.pass(mix, raw)
 	faintest := r.faintest(normS, normT)
 	if o.clipsElements() && faintest <= leastLog*math.Ln2 {
-		return res, false // its summand is cut, but the tile doesn't see its weight
+		return res, false // clipping cuts its infinite summand, but the tile takes its weight for 0
 	}
 	res.clipped = int(rows.sum(wideClipped))
 	if j.end && o.Clip == ClipElement && res.clipped == 0 {
-		// Nothing was clipped: the Bregman summands give the same sum without cancelling.
+		// Nothing was clipped, so the Bregman summands have the same sum, and they don't cancel.
 		rows.setTerms(o.Beta, true)
 		rows.set(wideCut, inf)
 		r.pass(mix, raw)
@@ -321,8 +322,8 @@ func (j *JSD) wideRow(
 	return res, true
 }
 
-// finish turns raw gradients, of float32, into gradients of a unit. Where they cancel, the tiles run again with the
-// mean. largest is the student's largest probability.
+// finish subtracts the mean from raw gradients, which are float32, and scales them to unit. If they cancel, the tiles
+// run again with the mean. largest is the student's largest probability.
 func (r *wideRow) finish(f tileFunc, raw, grad []float32, unit, largest float64) {
 	w, mean := r.w, r.w.rows.sum(wideFree)
 	w.setFactors(unit, -mean)
@@ -339,8 +340,8 @@ func (r *wideRow) finish(f tileFunc, raw, grad []float32, unit, largest float64)
 	copy(grad[full:], w.padOut[:r.n-full])
 }
 
-// pivot returns log2(M/q) of the student's largest entry. Subtracting it from those of all entries doesn't change the
-// gradient, and makes that entry's derivative, which might cancel, next to 0.
+// pivot returns log2(M/q) of the student's largest entry. Subtracting it from every entry's log2(M/q) doesn't change
+// the gradient, and brings that entry's derivative, which might cancel, close to 0.
 func (r *wideRow) pivot() float64 {
 	rows, beta := r.w.rows, r.j.opt.Beta
 	top := rows[wideTopS][0]
@@ -364,8 +365,8 @@ func (r *wideRows) farthest() float64 {
 	return far
 }
 
-// faintest returns the smallest log-probability, as a float64 above 0, of an entry that the other side of KL masks, or
-// +Inf: such an entry makes KL infinite.
+// faintest returns the smallest log-probability among entries that the other side of KL masks, or +Inf if there are
+// none. Any such entry makes KL infinite, unless float64 rounds its probability to 0; then it is ignored.
 func (r *wideRow) faintest(normS, normT float64) float64 {
 	if !r.j.end || r.w.rows.farthest() > -farD {
 		return math.Inf(1)
@@ -388,7 +389,7 @@ func (r *wideRow) faintest(normS, normT float64) float64 {
 	return least
 }
 
-// pureWideSum is the portable tile for normalisers.
+// pureWideSum is the portable tile function for normalisers.
 func pureWideSum(a *tileArgs) {
 	rows := (*wideRows)(a.rows)
 	k := rows[wideK][0]
@@ -401,7 +402,7 @@ func pureWideSum(a *tileArgs) {
 	rows[wideSums+wideQ], rows[wideSums+wideP] = sum(a.s, rows[wideTopS][0]), sum(a.t, rows[wideTopT][0])
 }
 
-// pureWide is the portable float64 tile.
+// pureWide is the portable tile function for summands.
 func pureWide(a *tileArgs, mix bool) {
 	rows := (*wideRows)(a.rows)
 	get := func(i int) float64 { return rows[i][0] }
@@ -459,8 +460,8 @@ func pureWide(a *tileArgs, mix bool) {
 	}
 }
 
-// mixture returns log2 of M over the larger side's probability. The other side's is a share of that, 1+less, and it is
-// the teacher if minor is set.
+// mixture returns log2 of M divided by the larger side's probability. The other side's probability is the larger one
+// times share, which is 1+less. minor means that the other side is the teacher.
 func mixture(beta float64, minor bool, share, less float64) float64 {
 	weight, rest := 1-beta, beta
 	if minor {

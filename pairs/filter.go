@@ -32,8 +32,8 @@ type Filtered struct {
 // FilterConfig configures Filter.
 type FilterConfig struct {
 	KeepAnswerInPrompt bool // keep candidates whose prompt contains their answer, and count them as contained
-	// KeepEndings keeps short answers that end their prompt, unless another candidate has a different prompt: if all
-	// share it, the ending may be a choice that the prompt offers.
+	// KeepEndings keeps short answers that end their prompt, unless another candidate has a different prompt. If all
+	// share the prompt, its ending may be a choice that it offers.
 	KeepEndings bool
 }
 
@@ -56,7 +56,7 @@ func Filter(all []ttc.Candidate, turn []int, cfg FilterConfig) Filtered {
 	return f
 }
 
-// Usable makes the first five checks of Filter, which don't depend on whether candidates are compared. It returns the
+// Usable runs the first five checks of Filter, which apply even if candidates aren't compared. It returns the
 // candidates that pass, and sets Out and Contained.
 func Usable(all []ttc.Candidate, turn []int, cfg FilterConfig) (kept []int, f Filtered) {
 	kept = make([]int, 0, len(turn))
@@ -138,8 +138,8 @@ func (f *Filtered) leaks(all []ttc.Candidate, turn []int, cfg FilterConfig) []in
 	return kept
 }
 
-// addedAnswers reports, for each candidate, whether its answer would have been added to a prompt that ends with it. It
-// wouldn't if another candidate has the same prompt and a different output, or with keepEndings if all have the same
+// addedAnswers reports, for each candidate, whether an answer at the end of its prompt was added there after sampling.
+// It wasn't if another candidate has the same prompt and a different output or, with keepEndings, if all have the same
 // prompt.
 func addedAnswers(all []ttc.Candidate, turn []int, keepEndings bool) []bool {
 	numbers, n := numbered(all, turn)

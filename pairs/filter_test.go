@@ -206,7 +206,7 @@ func TestSamePrompt(t *testing.T) {
 	}
 }
 
-// TestContains: the result is the same as that of strings.Contains, including for texts that repeat their openings many
+// TestContains checks that the result equals strings.Contains, including for texts that repeat their openings many
 // times.
 func TestContains(t *testing.T) {
 	opening, one := strings.Repeat("ab", anchorBytes/2), strings.Repeat("b", anchorBytes)

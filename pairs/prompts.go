@@ -10,11 +10,11 @@ import (
 // Prompts numbers prompts from 0, in order of first appearance. It takes linear time, even if all prompts differ.
 type Prompts struct {
 	all  []*ttc.Prompt
-	by   map[uint64][]int // numbers by the hash of the prompt's text
+	by   map[uint64][]int // numbers by hash
 	seed maphash.Seed
 }
 
-// Number returns a prompt's number. Prompts have the same number if SamePrompt reports that they are the same.
+// Number returns a prompt's number. Two prompts have the same number if and only if SamePrompt returns true for them.
 func (p *Prompts) Number(of *ttc.Prompt) int {
 	if n := len(p.all) - 1; n >= 0 && SamePrompt(p.all[n], of) { // true of most candidates
 		return n
@@ -33,7 +33,7 @@ func (p *Prompts) Number(of *ttc.Prompt) int {
 	return n
 }
 
-// hash hashes the members in which prompts usually differ.
+// hash hashes the parts in which prompts usually differ.
 func (p *Prompts) hash(of *ttc.Prompt) uint64 {
 	var h maphash.Hash
 	h.SetSeed(p.seed)

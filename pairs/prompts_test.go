@@ -40,7 +40,8 @@ func TestPromptsAreNumbered(t *testing.T) {
 	}
 }
 
-// TestManyPromptsTakeLinearTime checks turns in which each prompt differs a little, or ends with the answer.
+// TestManyPromptsTakeLinearTime checks turns in which each prompt differs a little from the others, or ends with its
+// answer.
 func TestManyPromptsTakeLinearTime(t *testing.T) {
 	var dated, ended []ttc.Candidate
 	var turn []int

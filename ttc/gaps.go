@@ -1,7 +1,7 @@
 package ttc
 
-// Gaps is a set of facts that a trace omits, or records differently from what the model saw. A trace's gaps are the
-// reasons for a low Fidelity.
+// Gaps is a set of facts that a trace omits, or records differently from the model's actual input. A trace's gaps are
+// the reasons for a low Fidelity.
 type Gaps uint8
 
 // The gaps. The record log can store up to eight.

@@ -26,7 +26,7 @@ type Finding struct {
 	Severity   Severity `json:"severity"`
 	Message    string   `json:"message"`
 	Suggestion string   `json:"suggestion,omitempty"` // the text to write instead, for "did you mean"
-	Fix        string   `json:"fix,omitempty"`        // what to do, in one line
+	Fix        string   `json:"fix,omitempty"`        // the remedy, in one line
 	// the source line with secrets masked, and below it a caret under the position
 	Snippet string `json:"snippet,omitempty"`
 }

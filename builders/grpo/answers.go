@@ -13,7 +13,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// answers contains, for each candidate, its prompt's answers. Scored candidates for the same prompt are treated as
+// answers maps each candidate to the answers to its prompt. Scored candidates for the same prompt are treated as
 // single-turn rollouts of one task.
 type answers struct {
 	*Builder
@@ -29,8 +29,8 @@ type answered struct {
 	detail string
 }
 
-// answersOf computes the statistics of a group's answers, and finds the dropped ones. A turn may have answers to
-// several prompts. Their rewards aren't compared, because part of the difference would be due to the prompts.
+// answersOf computes the statistics of a group's answers, and decides which to drop. A turn may have answers to several
+// prompts. Their rewards aren't compared, because part of the difference would be due to the prompts.
 func (b *Builder) answersOf(g *ttc.Group, out *emit.Output) *answers {
 	a := &answers{b, map[*ttc.Candidate]*answered{}}
 	type key struct {
@@ -85,8 +85,7 @@ func (b *Builder) judgeAnswers(t *answered) (why ledger.Reason, detail string) {
 	return "", ""
 }
 
-// countedAlone is the name of the counter for answers whose turn has no other answer to the same prompt, only answers
-// to different ones.
+// countedAlone names the counter of answers that are the only one to their prompt in a turn with several prompts.
 const countedAlone = "answers/alone"
 
 // Remarks returns remarks for the user about a run, given the builder's counters.

@@ -6,7 +6,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// TestDefaultsAreYAML: defaults read without a parser are what a parser makes of them.
+// TestDefaultsAreYAML checks that defaults read without a parser equal the parser's result.
 func TestDefaultsAreYAML(t *testing.T) {
 	for _, text := range []string{
 		"0", "12", "0.5", "1.", ".5", "1e5", "0x1f", "010", "true", "false", "yes", "null", "word", "10s", "2.5m", ".inf",

@@ -276,7 +276,7 @@ func fieldOf(f reflect.StructField, name string, open map[reflect.Type]bool) (Fi
 }
 
 // defaultNode parses the text of a default. It reads plain words and numbers without a parser, which would take 20 KiB
-// for each: both processes of a run parse all defaults.
+// for each, since both processes of a run parse all defaults.
 func defaultNode(text string, kind Kind) (*yaml.Node, error) {
 	node := &yaml.Node{Kind: yaml.ScalarNode, Value: text}
 	if kind != String && text != "" && strings.Trim(text, "abcdefghijklmnopqrstuvwxyz0123456789.") == "" {

@@ -181,7 +181,7 @@ func (w *work) trace(t *trace) {
 	w.countCalls(t)
 	w.nearMisses(t)
 	var sites []builders.Site
-	var found []*failure // the failures of the sites
+	var found []*failure // the failure behind each site
 	last := 0            // position of the last message that a site needs
 	for _, f := range w.sitesOf(t) {
 		if !first(w.seen, t, f.turn, f.seq) {

@@ -142,8 +142,8 @@ func TestLogLikeResults(t *testing.T) {
 	}
 }
 
-// TestEveryToolIsJudgedAlike checks that a result is judged by its content: the name of the tool is no evidence either
-// way.
+// TestEveryToolIsJudgedAlike checks that a result is judged by its content, and that the tool's name doesn't change the
+// verdict.
 func TestEveryToolIsJudgedAlike(t *testing.T) {
 	traceback := "Traceback (most recent call last):\n  File \"x.py\", line 1, in <module>\n    f()\nValueError: bad date"
 	for text, want := range map[string]string{

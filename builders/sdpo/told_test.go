@@ -26,8 +26,8 @@ func tell(t *testing.T, ex *ttc.Example, marks ...string) *ttc.Example {
 	return ex
 }
 
-// TestToldTurns checks that a turn for which the source reports an error is a site, whoever is speaking in it: the
-// target is the assistant's turn there or the one before.
+// TestToldTurns checks that a turn for which the source reports an error is a site, regardless of its role. The target
+// is the assistant's turn there or, failing that, the one before.
 func TestToldTurns(t *testing.T) {
 	rules := schema.New[Config]()
 	rules.Hints.Rules = []Rule{{Text: "{{ tool }}|{{ error_kind }}|{{ error }}"}}

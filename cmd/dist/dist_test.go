@@ -34,7 +34,7 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// TestMetadata: the wheel's metadata names the files with licences that it has, and ends with the README as given.
+// TestMetadata checks that the wheel's metadata names both licence files, and ends with the README unchanged.
 func TestMetadata(t *testing.T) {
 	b := build{info: &buildinfo.BuildInfo{Main: debug.Module{Version: "v1.2.3"}}, readme: []byte("100%s\n")}
 	got := string(b.metadata())

@@ -23,7 +23,7 @@ func main() {
 	}
 }
 
-// build contains what packages are made from.
+// build contains the inputs for building packages.
 type build struct {
 	binary   []byte
 	library  []byte // the kernel library, for the wheel; nil if there is none

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// outsideOutput is what testdata/outside prints.
+// outsideOutput is the expected output of testdata/outside.
 const outsideOutput = `
 <system>Be brief.</>
 <user>2 + 2?</>

@@ -37,7 +37,7 @@ func craftedRows(c *Channel, layout Layout) []*Row {
 	if layout != Composer { // which needs sides that end together
 		r.Meta.Sites[0].Mode, r.Meta.Sites[0].Hint = NoHint, 0
 		r.Sides[1].IDs = r.Sides[0].IDs
-		r.Sides[0].IDs = append(slices.Clone(r.Sides[0].IDs), 4) // the student goes on after the target
+		r.Sides[0].IDs = append(slices.Clone(r.Sides[0].IDs), 4) // the student continues after the target
 		r.TrainSites()
 	}
 	return []*Row{r}

@@ -313,7 +313,7 @@ func appendRow(dst []byte, r *Row) ([]byte, error) {
 		s := &r.Sides[i]
 		size += binary.Size(sideFields{}) + 4*(len(s.IDs)+2*len(s.Trained)+len(s.LogProbs))
 	}
-	dst = slices.Grow(dst, size) // once: rows in progress are most of the live memory, and growing doubles them
+	dst = slices.Grow(dst, size) // at once, because rows are most of the live memory and doubling wastes it
 	put := func(v any) {
 		if err == nil {
 			dst, err = binary.Append(dst, binary.LittleEndian, v)

@@ -6,8 +6,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// TestRowsGrowOnce: a row is encoded into memory of its size. Encoded rows wait in a queue, so growing step by step would
-// add half of their size to a run's peak.
+// TestRowsGrowOnce checks that a row is encoded into memory of its own size. Encoded rows wait in a queue, so growing
+// step by step would add half of their size to a run's peak.
 func TestRowsGrowOnce(t *testing.T) {
 	const tokens = 10_000
 	side := Side{IDs: make([]int32, tokens), LogProbs: make([]float32, tokens)}

@@ -163,7 +163,7 @@ func TestComposerMasksOfNoBatch(t *testing.T) {
 }
 
 // TestWithoutOldLogprobs checks that a policy without recorded log-probs is compared with itself: every ratio is 1, and
-// the gradient is that of the advantages.
+// the gradient depends only on the advantages.
 func TestWithoutOldLogprobs(t *testing.T) {
 	b, o := example(), options()
 	b.DPO, b.SDPO, b.GRPO.OldLogprobs, o.GRPO.KL = nil, nil, nil, 0

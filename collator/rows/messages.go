@@ -113,7 +113,7 @@ func named(m *chat.Message) bool {
 	return m.Name != "" && m.Role != "tool" || m.ReasoningKey != "" && m.Role != "assistant"
 }
 
-// unnamed is like shown, for rows that lack what named looks for.
+// unnamed is like shown, for rows that can't hold the members for which named returns true.
 func (e *Encoder) unnamed(m *chat.Message) *chat.Message {
 	if m.Role != "tool" {
 		e.omitText("name", m.Name)

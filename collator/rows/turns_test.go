@@ -107,7 +107,8 @@ func trainedIn(t *testing.T, row *Row, last bool) (n int64) {
 	return n
 }
 
-// TestNothingBeforeTheMaskedTurn: a conversation whose first turn is context only is no row of a trainer of every turn.
+// TestNothingBeforeTheMaskedTurn checks that a conversation whose first turn is only context isn't a row for a trainer
+// of every turn.
 func TestNothingBeforeTheMaskedTurn(t *testing.T) {
 	r := failing()
 	r.Record.(*builders.Demonstration).Trained[1] = false

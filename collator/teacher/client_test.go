@@ -307,7 +307,7 @@ func TestWrongAddressEndsTheWork(t *testing.T) {
 	}
 }
 
-// TestMovedServerEndsTheWork checks that nobody else is sent the prompts, least of all the key.
+// TestMovedServerEndsTheWork checks that neither the prompts nor the key are sent to another server.
 func TestMovedServerEndsTheWork(t *testing.T) {
 	s, other := newServer(t), newServer(t)
 	s.before = func(_ int64, w http.ResponseWriter, _ *http.Request) bool {

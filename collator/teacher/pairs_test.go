@@ -355,7 +355,7 @@ func TestCumulativeProbes(t *testing.T) {
 	}
 }
 
-// TestHintEffectDrops checks that of the two hints the model sees, the one that has no effect is dropped, reported with
+// TestHintEffectDrops checks that, of two hints that the model sees, the one without effect is dropped, reported with
 // its position, and gets no weight, and that a second run gives the same result.
 func TestHintEffectDrops(t *testing.T) {
 	dir := t.TempDir()

@@ -117,7 +117,7 @@ func TestSegmentsEqualWhole(t *testing.T) {
 	}
 }
 
-// TestContentStaysText checks that special tokens typed by a user never become special ids, and those of the template
+// TestContentStaysText checks that special tokens typed by a user never become special ids, and that the template's
 // always do.
 func TestContentStaysText(t *testing.T) {
 	for name, tok := range zoo(t) {

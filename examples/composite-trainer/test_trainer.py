@@ -168,7 +168,7 @@ class Reader(unittest.TestCase):
         b, gb = gradient(policy, list(read(root / "composer")), every_term(), Teacher(policy), start)
         self.assertEqual((a["loss/sdpo_kl"], a["loss/trace_replay_dpo"], a["loss/grpo"]), (b["loss/sdpo_kl"], b["loss/trace_replay_dpo"], b["loss/grpo"]))
         self.assertTrue(torch.equal(ga, gb))
-        unshifted = {**composer, "sdpo_loss_mask": torch.cat((mask[:, :1] * 0, mask[:, :-1]), 1)}  # as the reference collator has it
+        unshifted = {**composer, "sdpo_loss_mask": torch.cat((mask[:, :1] * 0, mask[:, :-1]), 1)}  # as in the reference collator
         with self.assertRaises(BatchError):
             data.check(Batch("sdpo", ours.line, data.from_composer(ours.line, unshifted, "x")), "x")
 

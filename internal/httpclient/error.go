@@ -8,8 +8,8 @@ import (
 // Error explains why a request got no useful response.
 type Error struct {
 	Op  string // the attempted action: "create the job (POST http://host/v1/customization/jobs)"
-	Why string // what happened: "HTTP 422: config: unknown configuration"
-	Fix string // what to do; may be empty
+	Why string // the cause: "HTTP 422: config: unknown configuration"
+	Fix string // the remedy; may be empty
 
 	Fault      Fault
 	Status     int           // HTTP status of the response; 0 if there was none

@@ -1,2 +1,2 @@
-// Package lists has what package slices lacks.
+// Package lists has helpers for slices that package slices lacks.
 package lists

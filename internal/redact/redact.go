@@ -175,8 +175,8 @@ func (r *Redactor) message(m *chat.Message) (changed bool) {
 	return changed
 }
 
-// name redacts a name. A tool's name isn't a secret just because an argument that is named like one has the same value:
-// the name must stay the one in the list of tools.
+// name redacts a name. It doesn't look for r.known, because a tool's name must match the list of tools even if an
+// argument named like a secret has the same value.
 func (r *Redactor) name(s string) (string, bool) {
 	known := r.known
 	r.known = nil
@@ -204,7 +204,7 @@ func (r *Redactor) json(raw json.Raw) (json.Raw, bool) {
 }
 
 func (r *Redactor) appendValue(b []byte, raw json.Raw, depth int) []byte {
-	at := 0 // end of what has been appended
+	at := 0 // end of the text that has been appended
 	until := func(part json.Raw) {
 		from := offset(raw, part)
 		b = append(b, raw[at:from]...)

@@ -65,7 +65,7 @@ var places = map[string]func(text string) chat.Message{
 	},
 }
 
-// all returns everything that is written in a message, with the data URLs decoded.
+// all returns all text in a message, with data URLs decoded.
 func all(m *chat.Message) string {
 	s := m.Text + "\n" + m.Reasoning
 	for _, c := range m.ToolCalls {
@@ -229,8 +229,8 @@ func TestNamesAndIDs(t *testing.T) {
 	}
 }
 
-// TestToolsKeepTheirNames checks that a tool's name stays the one in the list of tools, even if an argument that is
-// named like a secret has this value.
+// TestToolsKeepTheirNames checks that a tool's name still matches the list of tools, even if an argument named like a
+// secret has the same value.
 func TestToolsKeepTheirNames(t *testing.T) {
 	args := `{"secret": "query_db2"}`
 	ex := &ttc.Example{
@@ -249,7 +249,7 @@ func TestToolsKeepTheirNames(t *testing.T) {
 	}
 }
 
-// TestOverlappingSecrets checks that of two secrets that share characters, the end of the second isn't kept.
+// TestOverlappingSecrets checks that, if two secrets share characters, the end of the second isn't kept.
 func TestOverlappingSecrets(t *testing.T) {
 	r := redactor(t)
 	out := &ttc.Example{Fidelity: ttc.IDs}

@@ -256,8 +256,8 @@ func escaped(s string) []string {
 		if len(s) < 8 {
 			continue
 		}
-		// In the base64 of a longer text the value begins at one of three alignments: search for the part that depends
-		// only on the value.
+		// In the base64 of a longer text, the value begins at one of three alignments. Only part of its encoding is
+		// independent of the neighbouring bytes; search for that part.
 		for lead := range 3 {
 			enc := e.EncodeToString(append(make([]byte, lead), s...))
 			from := (lead*8 + 5) / 6

@@ -1,6 +1,6 @@
-// Package table reads Parquet files row by row, within limits: a file of a few KiB may contain pages of many GiB, and a
-// row of millions of values.
+// Package table reads Parquet files row by row, within limits, because a file of a few KiB may contain pages of many
+// GiB, or a row of millions of values.
 //
-// The page sizes stated in a file are checked before any page is decoded; the values of a row are counted as they are
-// read.
+// It checks the page sizes stated in a file before it decodes any page, and counts the values of a row while it reads
+// them.
 package table

@@ -5,17 +5,17 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// double builds the float64 tiles, for rows that float32 can't represent. Their constants and sums are rows of eight
-// float64, which kernels/wide.go names. One sequence of instructions serves both vector widths.
+// double builds the float64 tiles, which compute rows that float32 can't represent. Constants and sums are rows of
+// eight float64 values, whose indices kernels/wide.go names. One sequence of instructions serves both vector widths.
 type double struct {
 	*generator
 	wide bool // AVX-512
 	v    []VecPhysical
-	base Register            // of the rows
+	base Register            // address of the rows
 	held map[int]VecPhysical // rows that are in registers
 }
 
-// hold loads rows, n from each name on, into the upper half of AVX-512's registers.
+// hold loads n consecutive rows, starting at each name, into the upper half of the registers, which only AVX-512 has.
 func (g *double) hold(n int, names ...string) {
 	for _, name := range names {
 		for i := range n {
@@ -26,8 +26,8 @@ func (g *double) hold(n int, names ...string) {
 	}
 }
 
-// doubles writes the tiles of a path: for the sums of both sides' exponentials, for beta 0 and 1, whose entries need no
-// logarithm, and for other beta.
+// doubles writes the three tiles of a path. Sum adds up both sides' exponentials; End is for beta 0 and 1, where
+// entries need no logarithm, and Mix for other beta.
 func (g *generator) doubles(path string, v []VecPhysical) {
 	for _, kind := range []string{"Sum", "End", "Mix"} {
 		g.text(path, "wide"+kind)
@@ -37,7 +37,7 @@ func (g *generator) doubles(path string, v []VecPhysical) {
 	}
 }
 
-// row returns a row, which is in memory unless it is held.
+// row returns the operand for a row: a register if the row is held, memory otherwise.
 func (g *double) row(name string, more ...int) Op {
 	at := g.number("wide" + name)
 	for _, n := range more {
@@ -49,14 +49,14 @@ func (g *double) row(name string, more ...int) Op {
 	return Mem{Base: g.base, Disp: 64 * at}
 }
 
-// signs makes the sign bits of a vector the mask of blend.
+// signs sets blend's mask to the sign bits of a vector. On AVX2, blend reads the vector itself.
 func (g *double) signs(of VecPhysical) {
 	if g.wide {
 		g.VPMOVQ2M(of, K1)
 	}
 }
 
-// blend takes yes where the sign of a vector, for which signs was called, is set.
+// blend sets dst to yes where the sign bit of a vector is set, and to no elsewhere. Call signs with the vector first.
 func (g *double) blend(of VecPhysical, yes Op, no, dst VecPhysical) {
 	if g.wide {
 		g.VBLENDMPD(yes, no, K1, dst)
@@ -65,7 +65,7 @@ func (g *double) blend(of VecPhysical, yes Op, no, dst VecPhysical) {
 	}
 }
 
-// polynomial leaves a polynomial of x, whose coefficients begin at a row, the highest first, in p.
+// polynomial computes a polynomial of x in p. Its coefficients are in consecutive rows, the highest power first.
 func (g *double) polynomial(name string, coefficients int, x, p VecPhysical) {
 	g.VMOVUPD(g.row(name), p)
 	for i := 1; i < coefficients; i++ {
@@ -73,7 +73,7 @@ func (g *double) polynomial(name string, coefficients int, x, p VecPhysical) {
 	}
 }
 
-// exp leaves 2^y as the sum of z, a power of 2, and r. It clobbers y.
+// exp computes 2^y as the sum of z, a power of 2, and r. It clobbers y.
 func (g *double) exp(y, z, r VecPhysical) {
 	g.VADDPD(g.row("Magic"), y, z)
 	g.VSUBPD(g.row("Magic"), z, r)
@@ -84,9 +84,9 @@ func (g *double) exp(y, z, r VecPhysical) {
 	g.VMULPD(z, r, r)
 }
 
-// log leaves log2(1+u) in l, where w = 1+u, with u's relative accuracy. It clobbers u and w, and t and f are scratch.
+// log computes log2(1+u) in l, given w = 1+u, with the relative accuracy of u. It clobbers u, w, t and f.
 func (g *double) log(u, w, l, t, f VecPhysical) {
-	// Where u is small, w - 1 is exact, and the part of u that w lacks is added to first order.
+	// If u is small, w - 1 is exact, and the part of u that w lacks is added to first order.
 	g.VSUBPD(g.row("One"), w, t)
 	g.VSUBPD(t, u, u)
 	g.VMOVUPD(g.row("MinusLog2E"), t)
@@ -140,7 +140,7 @@ func (g *double) tile(kind string) {
 			g.add(b, sums[g.number("wideP")])
 		})
 	} else {
-		// Two loops over a block have shorter chains of instructions than one, so that more of them overlap.
+		// Two loops over a block have shorter chains of dependent instructions than one loop, so more of them overlap.
 		g.loop(i, n, block, func() {
 			g.inner("first", entries, func() {
 				load()
@@ -171,7 +171,7 @@ func (g *double) add(x, sum VecPhysical) {
 	g.VADDPD(r, sum, sum)
 }
 
-// store stores a vector as float32.
+// store converts a vector to float32 and stores it.
 func (g *double) store(v VecPhysical, to Register) {
 	if g.wide {
 		g.VCVTPD2PS(v, v.AsY())
@@ -185,7 +185,7 @@ func (g *double) store(v VecPhysical, to Register) {
 // block is the number of entries in a block.
 const block = 128
 
-// inner repeats a body for the vectors of a block. Its index is R10.
+// inner repeats a body for each vector of a block. R10 is the index of the vector's first entry.
 func (g *double) inner(label string, entries uint64, body func()) {
 	g.XORQ(R10, R10)
 	g.Label(label)
@@ -195,13 +195,13 @@ func (g *double) inner(label string, entries uint64, body func()) {
 	g.JLT(LabelRef(label))
 }
 
-// scratch returns the memory in which the first loop leaves a vector for the second.
+// scratch returns the memory through which the first loop passes its n-th result for a vector to the second loop.
 func (g *double) scratch(n int) Mem {
 	return Mem{Base: g.base, Index: R10, Scale: 8, Disp: 64*g.number("wideScratch") + 8*block*n}
 }
 
-// powers leaves D, 2^-|D|, 2^-|D| - 1 and the larger side's probability of a vector in scratch. The logits, less the
-// largest, are in v[0] and v[1].
+// powers stores a vector's D, 2^-|D|, 2^-|D| - 1 and larger side's probability in scratch. It takes the logits, minus
+// each side's largest, from v[0] and v[1].
 func (g *double) powers(sums []VecPhysical) {
 	a, b, d, x, z := g.v[0], g.v[1], g.v[2], g.v[3], g.v[4]
 	e, larger, t := g.v[5], g.v[6], g.v[9]
@@ -210,13 +210,13 @@ func (g *double) powers(sums []VecPhysical) {
 	g.VFMADD213PD(g.row("NormS"), t, a)
 	g.VFMADD213PD(g.row("NormT"), t, b)
 	g.VFMADD213PD(g.row("Apart"), t, d)
-	g.VMAXPD(g.row("MinusFar"), d, d) // an entry that both sides mask, whose D is NaN, gets a finite one
+	g.VMAXPD(g.row("MinusFar"), d, d) // D is NaN for an entry that both sides mask; make it finite
 	g.VMINPD(g.row("Far"), d, d)
 	g.VMAXPD(b, a, a)
 	g.VMAXPD(g.row("Least"), a, a)
 	g.exp(a, z, larger)
 	g.VADDPD(z, larger, larger)
-	g.VSUBPD(g.row("Smallest"), larger, larger) // makes the smallest 0, and changes no other
+	g.VSUBPD(g.row("Smallest"), larger, larger) // turns the smallest into 0; values above 2^-446 don't change
 	g.VORPD(g.row("Sign"), d, x)
 	g.VMINPD(x, sums[g.number("wideFarthest")], sums[g.number("wideFarthest")])
 	g.VMAXPD(g.row("Least"), x, x)
@@ -224,7 +224,7 @@ func (g *double) powers(sums []VecPhysical) {
 	g.VADDPD(z, e, t)
 	g.VSUBPD(g.row("Smallest"), t, t)
 	g.VSUBPD(g.row("One"), z, z)
-	g.VADDPD(z, e, e) // with relative accuracy
+	g.VADDPD(z, e, e) // 2^-|D| - 1, with relative accuracy
 	for n, v := range []VecPhysical{d, t, e, larger} {
 		g.VMOVUPD(v, g.scratch(n))
 	}
@@ -276,8 +276,8 @@ func (g *double) entries(mix bool, sums []VecPhysical) (gradient, student VecPhy
 	return free, q
 }
 
-// finishTerms replaces losses that cancel, cuts the ones that are too large, adds up a vector's results, and turns the
-// free derivatives into gradients. They are where entries leaves them.
+// finishTerms takes its input from the registers in which entries computed it. It replaces losses that cancel, cuts
+// losses that are too large, adds a vector's results to the sums, and turns the free derivatives into gradients.
 func (g *double) finishTerms(sums []VecPhysical) {
 	free, b, d, x, z, q, p, loss := g.v[0], g.v[1], g.v[2], g.v[3], g.v[4], g.v[7], g.v[8], g.v[9]
 	// Where the sides are nearly equal, the loss cancels.

@@ -17,12 +17,12 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Options selects the program to test, and the checks, configs and groups.
+// Options selects the program to test, the checks, and the checks' configs and groups.
 type Options struct {
 	Path         string                           // the program
 	Args         []string                         // its arguments
-	Env          []string                         // names of additional environment variables that it may see
-	StartTimeout time.Duration                    // time in which it must have described itself; default 20 s
+	Env          []string                         // names of additional environment variables to pass on
+	StartTimeout time.Duration                    // time limit for describing itself; default 20 s
 	Configs      map[string][]byte                // config per builder, as JSON; {} if missing
 	Groups       func(builders.Unit) []*ttc.Group // groups to build from; if nil, our samples
 	Only         []string                         // names of checks; if empty, all
@@ -59,7 +59,7 @@ func Test(t *testing.T, opt Options) {
 	}
 }
 
-// Result is what a builder made of a group. If Err is set, it failed, and the group is dropped.
+// Result is a builder's result for a group. If Err is set, the builder failed and the group is dropped.
 type Result struct {
 	Group   *ttc.Group
 	Records []builders.Record

@@ -34,7 +34,7 @@ type Result = host.Result
 // Spec describes how to run a plugin. Zero values select the defaults documented with each field.
 type Spec = host.Spec
 
-// VerifyOptions selects the plugin to check, and the checks, configs and groups.
+// VerifyOptions selects the plugin to check, the checks, and the checks' configs and groups.
 type VerifyOptions = kit.Options
 
 // VerifyReport is the outcome of all checks.

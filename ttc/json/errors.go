@@ -26,7 +26,7 @@ func (l Limits) orDefaults() Limits {
 type SyntaxError struct {
 	Offset    int64  // byte offset of the error, or of the end if the input is truncated
 	Line      int64  // line of Offset, 1-based
-	Msg       string // what was expected or is wrong
+	Msg       string // the expected text, or the problem
 	Found     string // human-readable description of the input at Offset
 	Truncated bool   // the input ends inside a value
 }

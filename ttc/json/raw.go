@@ -198,7 +198,7 @@ func (c *Cursor) Pos() int {
 	return int(c.tokens[c.at].from)
 }
 
-// Kind returns the kind of the value the cursor is before.
+// Kind returns the kind of the value at the cursor.
 func (c *Cursor) Kind() Kind {
 	pos := c.Pos()
 	if pos >= len(c.data) {

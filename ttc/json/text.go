@@ -86,7 +86,7 @@ func appendUnescaped(dst, body []byte) []byte {
 	}
 }
 
-// unescaped maps the letter of an escape to the character it stands for.
+// unescaped maps the letter of an escape to the character that it encodes.
 var unescaped = [256]byte{
 	'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t',
 }

@@ -4,8 +4,8 @@ package ledger
 type Code struct {
 	Code string `json:"code"` // "tie", "NG1203"
 	Area string `json:"area"` // stage of a drop reason, or subject of a finding
-	Text string `json:"text"` // what it means
-	Help string `json:"help"` // what to do about it
+	Text string `json:"text"` // the meaning
+	Help string `json:"help"` // the remedy
 }
 
 // NewCode returns the page for a drop reason or a finding code.

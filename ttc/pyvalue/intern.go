@@ -6,8 +6,8 @@ import "cmp"
 func Intern(s string) string { return cmp.Or(words[s], s) }
 
 // words holds the keys and roles that recur in conversations. Templates look up and compare these words most, and a
-// shared copy stays in the processor's cache. They are literals, because the linker keeps one copy of equal literals:
-// the keys and roles that other packages write as literals are these words, too.
+// shared copy stays in the processor's cache. The words are literals because the linker keeps one copy of equal
+// literals, so the literals in other packages share their memory.
 var words = func() map[string]string {
 	known := map[string]string{}
 	for _, w := range []string{

@@ -6,8 +6,8 @@ import (
 	"unsafe"
 )
 
-// TestInternedWordsAreLiterals: a word that Intern knows is the literal that other packages write, so that looking up a
-// key compares addresses.
+// TestInternedWordsAreLiterals checks that the words of Intern share memory with the literals in other packages, so
+// that comparing equal keys only compares addresses.
 func TestInternedWordsAreLiterals(t *testing.T) {
 	for _, w := range []string{"role", "content", "tool_calls", "user"} {
 		if unsafe.StringData(Intern(strings.Clone(w))) != unsafe.StringData(w) {

@@ -86,8 +86,9 @@ func Identify(ctx context.Context, paths []string) (Input, error) { return sourc
 // append_job_id_to_output_dir), or else all data files in and below it. Each file is one collection run.
 func Expand(paths []string, name string) ([]string, error) { return source.Expand(paths, name) }
 
-// Matches returns what a user named: files, folders, objects, standard input, and the sorted matches of patterns. It
-// returns an error if a file or folder doesn't exist or a pattern has no matches; it doesn't look for objects.
+// Matches returns the inputs that a user named: files, folders, objects, standard input, and the sorted matches of
+// patterns. It returns an error if a file or folder doesn't exist or a pattern has no matches; it doesn't look for
+// objects.
 func Matches(paths []string) ([]string, error) { return source.Matches(paths) }
 
 // Open opens an input: plain, gzip or zstd, detected from its first bytes. For a Git LFS pointer or an empty file, it

@@ -73,8 +73,8 @@ func Answered(c *ttc.Candidate) builders.Content {
 	return Inline(append(messages, chat.Message{Role: "assistant", Form: chat.Text, Text: c.Output})...)
 }
 
-// Unusable returns, for each candidate of an example, the reason its answer can't be trained on, or "". Candidates of
-// the same turn are looked at together; those from steps other than step, if it isn't "", are ignored.
+// Unusable returns, for each candidate of an example, the reason its answer can't be trained on, or "". It checks the
+// candidates of a turn together. If step isn't "", it checks only candidates from that step.
 func Unusable(ex *ttc.Example, step string, answerInPrompt string) []ledger.Reason {
 	turns := map[string][]int{}
 	for i := range ex.Candidates {

@@ -56,7 +56,7 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
-// TestUnusable checks that the checks before pairing hold for single answers, too, and that an answer at the end of a
+// TestUnusable checks that the checks before pairing apply to single answers, too, and that an answer at the end of a
 // prompt that all candidates share is kept, because it may be a choice.
 func TestUnusable(t *testing.T) {
 	text := func(s string) ttc.Prompt { return ttc.Prompt{Text: s} }

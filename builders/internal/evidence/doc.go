@@ -7,8 +7,8 @@
 //
 // The work is bounded: only the first and last lines of a long text are examined, each up to a maximum length.
 //
-// A short text that no rule matches, or that reads like a refusal, is weighed by its words and how it is built,
-// with weights trained on the labelled results.
+// A short text that no rule matches, or that reads like a refusal, is weighed by its words and its structure, with
+// weights trained on the labelled results.
 //
 // The package is large because programs and services report failure in many ways, each with its own rule. Each file
 // holds the rules for one subject.

@@ -49,7 +49,7 @@ type score struct{ found, failed, wrong, fine int }
 func (s score) precision() float64 { return float64(s.found) / float64(max(1, s.found+s.wrong)) }
 func (s score) recall() float64    { return float64(s.found) / float64(max(1, s.failed)) }
 
-// and adds a result.
+// and returns s with one more result.
 func (s score) and(failed, found bool) score {
 	switch {
 	case failed && found:
@@ -241,9 +241,9 @@ func TestWide(t *testing.T) {
 	}
 }
 
-// TestKindsDev measures results of 61 families of tools, labelled before anything was measured. The
-// rules and weights of the time found 276 of the 345 failures and were wrong 12 times. Rules were then written for the
-// formats among them; no weight is trained from them.
+// TestKindsDev measures results of 61 families of tools, which were labelled before any measurement. In the first one,
+// 276 of the 345 failures were found and 12 other results were wrong. Rules were then written for the formats among
+// them; no weight is trained on them.
 func TestKindsDev(t *testing.T) {
 	if s, families := measure(t, "kinds-dev"); s.found < 307 || s.wrong > 5 || s.failed != 345 {
 		t.Errorf("%+v, precision %.3f, recall %.3f\n%s", s, s.precision(), s.recall(), table(s, families))

@@ -19,7 +19,8 @@ import (
 //go:embed weights.txt
 var weightsFile string
 
-// weights maps each feature to its weight in hundredths; their sum is the log-odds of a failure.
+// weights maps each feature to its weight in hundredths. The weights of a text's features, times the features' values,
+// add up to the log-odds of a failure.
 type weights map[string]float64
 
 var trained = sync.OnceValue(func() weights {
@@ -53,7 +54,7 @@ func (c Call) weigh(t *text, f Verdict) Verdict {
 	return f
 }
 
-// weight returns the log-odds of a failure, in hundredths; without weights, 0.
+// weight returns the log-odds of a failure, in hundredths, by c.weights or, if that is nil, by the trained weights.
 func (c Call) weight(fs features) float64 {
 	w := c.weights
 	if w == nil {
@@ -67,10 +68,10 @@ func (c Call) weight(fs features) float64 {
 	return w[""] + float64(sum)/unit
 }
 
-// features are the features of a text, with their values.
+// features maps each feature of a text to its value.
 type features map[string]float64
 
-// all sets features to a value that is smaller the more there are.
+// all sets features to one value, which is smaller the more of them there are.
 func (fs features) all(names map[string]bool) {
 	share := 2.5 / math.Sqrt(float64(max(1, len(names))))
 	for name := range names {
@@ -81,7 +82,7 @@ func (fs features) all(names map[string]bool) {
 const given, number = "<given>", "<number>"
 
 // features returns the features of s: its words, their stems, the pairs of words, the classes of words and their
-// sequence, its form, and the rules' finding. The longer the text, the less a word counts.
+// sequence, its punctuation and length, and the rules' finding. The longer the text, the less a word counts.
 func (c Call) features(s string, f Verdict) features {
 	words, fs := c.wordsOf(s), features{"by " + f.Rule + " " + f.by: 1}
 	fs.all(phrases(words))
@@ -111,8 +112,9 @@ func phrases(words []string) map[string]bool {
 	return names
 }
 
-// forms returns the classes of the words, and the pairs and triples of their forms, which say how a sentence is built
-// whatever it is about. A form is a word's first class, or its ending, or a mark.
+// forms returns the classes of the words, and the pairs and triples of their forms, which reflect a sentence's
+// structure regardless of its subject. A word's form is its first class or, without a class, its ending; a mark is its
+// own form.
 func forms(words []string) map[string]bool {
 	names, sequence := map[string]bool{}, []string{"^"}
 	for _, w := range append(slices.Clip(words), "$") {
@@ -148,8 +150,8 @@ func ending(w string) string {
 //go:embed classes.txt
 var classText string
 
-// classes returns the classes of each word. Each line of classes.txt has a class and its words; the words of the
-// class = are their own first class.
+// classes returns the classes of each word. Each line of classes.txt has a class and its words. The class named = gives
+// each of its words a class of its own, which comes first.
 var classes = sync.OnceValue(func() map[string][]string {
 	of := map[string][]string{}
 	for line := range strings.Lines(classText) {

@@ -125,7 +125,7 @@ func train(from []weighed) weights {
 	return out
 }
 
-// TestWeights checks that the weights are those of the labelled sets, or with -update writes them.
+// TestWeights checks that the labelled sets yield the weights in the file. With -update, it writes the file.
 func TestWeights(t *testing.T) {
 	w := train(allWeighed(t))
 	var b strings.Builder

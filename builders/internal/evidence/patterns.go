@@ -9,7 +9,7 @@ import (
 )
 
 // patternText contains a block for each pattern: its name, then the indented pieces of its expression, which are
-// joined. A name in double braces stands for an earlier expression.
+// joined. A name in double braces is replaced by an earlier expression.
 //
 //go:embed patterns.txt
 var patternText string

@@ -16,7 +16,7 @@ func (t *text) core() *text {
 	return textOf(t.head[0])
 }
 
-// main returns the main clause of a sentence, without what follows it, such as a reason.
+// main returns the main clause of a sentence, without any addition such as a reason.
 func main(s string) string {
 	for _, w := range []string{" because ", " since ", " after ", "; "} {
 		if i := strings.Index(s, w); i > 12 {

@@ -54,9 +54,9 @@ func TestAnswerOfSpans(t *testing.T) {
 	}
 }
 
-// TestLockstepKeepsToItsRoom checks that a worker that has an instance to itself is given no further group while too
-// many results wait to be consumed, and continues once they are. It must not block meanwhile, because whoever consumes
-// the results may be waiting for the instance.
+// TestLockstepKeepsToItsRoom checks that a worker that has an instance to itself gets no further group while too many
+// results wait to be consumed, and continues once they are. It must not block meanwhile, because the consumer of the
+// results may be waiting for the instance.
 func TestLockstepKeepsToItsRoom(t *testing.T) {
 	w := &worker{taken: make(chan struct{}, 1)}
 	a := &attempt{worker: w, lockstep: true, backlog: &[]*job{{number: 1}}}
@@ -81,8 +81,8 @@ func TestLockstepKeepsToItsRoom(t *testing.T) {
 	}
 }
 
-// TestYieldsWhileWaitingForTheConsumer checks that a worker whose results nobody consumes gives up the instance when
-// another wants it to itself: the consumer may be waiting for that other's results.
+// TestYieldsWhileWaitingForTheConsumer checks that a worker whose results aren't consumed gives up the instance when
+// another wants it to itself, because the consumer may be waiting for the other's results.
 func TestYieldsWhileWaitingForTheConsumer(t *testing.T) {
 	w := &worker{taken: make(chan struct{}, 1)}
 	w.heldBack.Store(heldLimit + 1)

@@ -118,8 +118,8 @@ func TestFloodIsPaced(t *testing.T) {
 	})
 }
 
-// TestLongMessage checks that of a message that is too long the first and the last lines are kept, the others counted,
-// and a line that was cut is never logged.
+// TestLongMessage checks that the first and last lines of an overlong message are kept, the other lines are counted,
+// and a cut line is never logged.
 func TestLongMessage(t *testing.T) {
 	var log bytes.Buffer
 	p := newLogPump(zerolog.New(&log), new(secret.Values))

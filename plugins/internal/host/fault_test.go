@@ -222,7 +222,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// checkFault compares the outcome with that of the undisturbed run: pairs of neighbours for each group.
+// checkFault compares the outcome with the result of the undisturbed run: pairs of neighbours for each group.
 func checkFault(t *testing.T, got outcome, groups, pairs int, drops []ledger.Reason, says string) {
 	t.Helper()
 	if got.err != nil {
@@ -608,8 +608,8 @@ func TestHostStops(t *testing.T) {
 	}
 }
 
-// TestMonotonic: deadlines come from a clock that nobody can set, so no time value in this package loses its monotonic
-// reading.
+// TestMonotonic checks that no time value in this package loses its monotonic reading, so that changes to the system
+// clock don't move deadlines.
 func TestMonotonic(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil {

@@ -223,7 +223,7 @@ func answered(err error) bool {
 // fail ends the incarnation. Only the first cause is recorded.
 func (inc *incarnation) fail(cause error) { inc.end(cause, 0) }
 
-// close shuts the incarnation down gracefully: the plugin may finish its work within the given time.
+// close shuts the incarnation down gracefully. The plugin may finish its work within the given time.
 func (inc *incarnation) close(timeout time.Duration) {
 	if inc.proc != nil && !within(inc.dead, 0) { // we don't drain a process that we didn't start
 		ctx, cancel := context.WithTimeout(context.Background(), timeout)
@@ -257,7 +257,7 @@ func (inc *incarnation) end(cause error, patience time.Duration) {
 				c.Close()
 			}
 			inc.connsMu.Unlock()
-			<-inc.proc.done // wait: the process ends, or is killed when patience is over
+			<-inc.proc.done // wait: the process ends, or is killed after patience
 		}()
 	})
 }
@@ -380,7 +380,7 @@ func (s *Spec) command(file string, args, handshakeEnv []string) process.Config 
 	return c
 }
 
-// dialed returns a connector to a plugin that the host didn't start, and so never ends.
+// dialed returns a connector to a plugin that the host didn't start, and therefore doesn't stop.
 func dialed(dial func(context.Context) (net.Conn, error), timeout time.Duration) connector {
 	return func(ctx context.Context, _ int) (*incarnation, error) {
 		opts := append(dialOptions(),

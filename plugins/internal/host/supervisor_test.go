@@ -78,7 +78,8 @@ func TestPause(t *testing.T) {
 	}
 }
 
-// TestGate checks that many can share the gate, that whoever locks it is alone, and that nobody waits for ever.
+// TestGate checks that many can share the gate, that its holder is alone while it is locked, and that every waiter
+// eventually gets it.
 func TestGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate()

@@ -86,7 +86,7 @@ func checkDrops(ctx context.Context, k *kit) error {
 	})
 }
 
-// twice builds from two lists of groups, one after the other.
+// twice builds from one list of groups and then from another.
 func (s *subject) twice(ctx context.Context, groups, then []*ttc.Group) (first, second []host.Result, err error) {
 	if first, err = s.build(ctx, groups); err == nil {
 		second, err = s.build(ctx, then)

@@ -53,8 +53,8 @@ func passes(t *testing.T, spec host.Spec) {
 	}
 }
 
-// TestBadPluginsFailTheirCheck runs, for each check, a plugin that is bad in that one way only, which fails that check
-// and no other. The checks mostly wait, so many run at once.
+// TestBadPluginsFailTheirCheck runs, for each check, a plugin with one defect, which must fail that check and no other.
+// The checks mostly wait, so many run at once.
 func TestBadPluginsFailTheirCheck(t *testing.T) {
 	pythontest.Long(t, "no plugin is checked")
 	t.Parallel()
@@ -81,12 +81,12 @@ func TestBadPluginsFailTheirCheck(t *testing.T) {
 		}
 		var failed []string
 		for _, c := range reports[i].Checks {
-			// The host stops a plugin that sends more than it may, whenever that happens; on a busy machine, a check
-			// that gives it many groups notices that, too.
+			// The host stops a plugin that sends more than its credit allows. On a busy machine, a check that gives it
+			// many groups fails for the same reason.
 			if name == "slow-consumer" && strings.HasSuffix(c.Detail, "had to be restarted") {
 				continue
 			}
-			// A flood is read at a bounded rate, which a check that gives a plugin many groups notices.
+			// A flood is read at a bounded rate, which can fail a check that gives a plugin many groups.
 			if name == "stderr" && c.Name == "many-groups" {
 				continue
 			}
@@ -124,7 +124,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// TestUnknownCheck: a check that is misspelt in an author's test must not pass.
+// TestUnknownCheck checks that a check misspelt in an author's test is an error.
 func TestUnknownCheck(t *testing.T) {
 	report, err := Run(t.Context(), Options{Spec: host.Spec{Path: bad}, Only: []string{"handshake", "descibe"}}, nil)
 	if err == nil || !strings.Contains(err.Error(), "unknown check descibe") {

@@ -140,7 +140,7 @@ func (s *subject) malformed(ctx context.Context, name string, bad *pb.BuildReque
 	}
 }
 
-// answer returns the end of the next group's results.
+// answer skips the records of the next group and returns the end of its results.
 func answer(stream pb.Builder_BuildClient) (*pb.Done, error) {
 	for {
 		m, err := stream.Recv()

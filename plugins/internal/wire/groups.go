@@ -24,7 +24,7 @@ type GroupWriter struct {
 	prompts map[promptKey]uint32 // indices of the group's prompts
 }
 
-// promptKey identifies a prompt within a group: its text by its index, its messages by their memory.
+// promptKey identifies a prompt within a group: a text by its index, messages by their address and number.
 type promptKey struct {
 	form     ttc.PromptForm
 	text     uint32

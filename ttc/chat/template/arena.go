@@ -126,8 +126,8 @@ func (st *state) collected(b *provBuilder) *prov {
 // value returns the string that b has assembled, with its provenance.
 func (st *state) value(b *builder) val { return str(st.made.string(b.b), st.collected(&b.p)) }
 
-// markEscapes returns v with its quoted spans split. For a text that is cut into many parts, this does once what provOf
-// would do for each part.
+// markEscapes returns v with its quoted spans split. If a text is cut into many parts, this splits them once, where
+// provOf would do so for each part.
 func markEscapes(v val) val {
 	if p := rawProv(v); p == nil || !p.escapes {
 		return v

@@ -8,8 +8,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// TestRoomIsUsedAgain renders into buffers that other renders left behind, including one that was refused and one that
-// was very large: text and spans must be those of a render with memory of its own.
+// TestRoomIsUsedAgain renders into buffers that other renders left behind, including a refused render and a very large
+// one. Text and spans must equal a render with its own memory.
 func TestRoomIsUsedAgain(t *testing.T) {
 	tmpl, err := Compile(`{% for m in messages %}<{{ m.content | trim }}>{{ m | tojson }}{{ loop.index }}{% if m.content == 'stop' %}{{ m.x.y }}{% endif %}{% endfor %}`)
 	if err != nil {

@@ -14,7 +14,7 @@ type Error struct {
 	// SecurityError, TemplateError (raise_exception), TypeError, ... or one of our own: LimitError, and
 	// UnsupportedError for a name that jinja2 knows and this engine doesn't support.
 	Class  string
-	Text   string // what is wrong
+	Text   string // the problem
 	Line   int    // 1-based line of the template
 	Column int    // 1-based column, in code points
 }
@@ -35,7 +35,8 @@ func throwAt(pos int32, class, format string, a ...any) {
 
 func throw(class, format string, a ...any) { throwAt(-1, class, format, a...) }
 
-// caught returns what a recovered panic threw, or false if there was no panic. Any other panic goes on.
+// caught returns the value of a recovered panic that throw caused, or false if there was no panic. After any other
+// panic, it panics again.
 func caught(recovered any) (thrown, bool) {
 	th, ok := recovered.(thrown)
 	if recovered != nil && !ok {

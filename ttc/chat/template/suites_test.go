@@ -26,7 +26,7 @@ type suiteCase struct {
 	want      answer
 }
 
-// suiteCases reads a file of cases; a case without a template or variables uses those of the previous case.
+// suiteCases reads a file of cases. A case without a template or variables uses the previous case's.
 func suiteCases(t *testing.T, file string, each func(c suiteCase)) {
 	t.Helper()
 	f, err := os.Open(file)

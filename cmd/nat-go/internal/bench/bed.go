@@ -116,7 +116,7 @@ func (c *counter) Write(b []byte) (int, error) {
 // Floor returns the time it takes to write and sync the given number of bytes in the bed's folder. No run that writes
 // that many bytes can be faster.
 func (b *Bed) Floor(bytes int64) (time.Duration, error) {
-	f, err := os.CreateTemp(b.Dir, "floor") //nolint:forbidigo // what is measured is the disk
+	f, err := os.CreateTemp(b.Dir, "floor") //nolint:forbidigo // this measures the disk
 	if err != nil {
 		return 0, err
 	}

@@ -179,7 +179,7 @@ func BenchmarkPipe(b *testing.B) {
 	}
 }
 
-// BenchmarkGenerate measures what the pipe's generator is capable of.
+// BenchmarkGenerate measures the throughput of the pipe's generator.
 func BenchmarkGenerate(b *testing.B) {
 	s := Shape{Examples: 100, Turns: 3, Candidates: 8, Seed: 1}
 	var n counter

@@ -149,7 +149,7 @@ func TestLossJSD(t *testing.T) {
 	}
 }
 
-// TestLossJSDTopK compares the student's two most probable of four entries, with the rest as one bucket or left out.
+// TestLossJSDTopK compares the student's two most probable of four entries, with the rest as one bucket or ignored.
 func TestLossJSDTopK(t *testing.T) {
 	dir := t.TempDir()
 	in, out := filepath.Join(dir, "in.safetensors"), filepath.Join(dir, "out.safetensors")
@@ -299,7 +299,7 @@ func TestLossComposite(t *testing.T) {
 	read(t, at("grads"), "1.logits_grad")
 	read(t, at("grads"), "2.rejected_logits_grad")
 
-	// Logits at the pair positions give the same result as those of whole rows; so does a teacher's whole vocabulary as
+	// Logits at the pair positions give the same result as whole rows, and so does a teacher's whole vocabulary as
 	// top-k.
 	save(t, at("pairs.logits"), tensors.Of("student_logits", z[v:3*v], 2, v),
 		tensors.Of("teacher_logits", p[2*v:4*v], 2, v))

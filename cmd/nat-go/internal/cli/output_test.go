@@ -100,7 +100,7 @@ func TestDuration(t *testing.T) {
 	}
 }
 
-// TestReaderThatLeaves checks that it is no error if the reader of a command's output leaves early.
+// TestReaderThatLeaves checks that a command doesn't fail if the reader of its output leaves early.
 func TestReaderThatLeaves(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {

@@ -307,7 +307,7 @@ func (e *SplitError) Error() string {
 		" or set dataset.split.validation: 0", e.Largest, e.Total, e.By.unit(), e.First)
 }
 
-// unit names what a split never divides.
+// unit names the unit that a split never divides.
 func (b By) unit() string {
 	if b == ByTask {
 		return "a task, an example"

@@ -421,7 +421,8 @@ func TestChangedContextsAreNamed(t *testing.T) {
 	}
 }
 
-// TestSilentTurnsHaveNoContext checks that changes keep to their contexts where those of silent turns are taken out.
+// TestSilentTurnsHaveNoContext checks that changes stay with their contexts when the contexts of silent turns are
+// removed.
 func TestSilentTurnsHaveNoContext(t *testing.T) {
 	change := func(turn int, was ttc.History) builders.Change {
 		return builders.Change{Turn: turn, By: builders.Redacted, Was: was}

@@ -46,8 +46,8 @@ func newOutput(path string) (*output, error) {
 	return o, nil
 }
 
-// next makes a free block the current one. It makes at most as many as the queue holds, one for run, and the current
-// one, because send waits while the queue is full.
+// next makes a free block the current one, and allocates one if none is free. At most blocksHeld+2 exist: the blocks in
+// the queue, one in run, and the current one, because send waits while the queue is full.
 func (o *output) next() {
 	select {
 	case o.buf = <-o.free:

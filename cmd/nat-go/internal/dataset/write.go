@@ -226,7 +226,7 @@ type tally struct {
 	Trimmed int64 `json:"trimmed"` // omitted messages that follow a record's last turn
 	// Omitted maps the name of a part to the number of records whose rows can't hold that part.
 	Omitted map[string]int64 `json:"omitted,omitempty"`
-	// Contents describes what the kept records of each kind contain. It is set only if the data set has tables.
+	// Contents describes the content of the kept records of each kind. It is set only if the data set has tables.
 	Contents [8]rows.Contents   `json:"contents"`
 	Of       runfolder.Contexts `json:"of"` // contexts of the trained turns
 }

@@ -24,7 +24,7 @@ import (
 // Serving describes the differences between the folder that a model is served from and the one it is trained with.
 type Serving struct {
 	Dir      string       `json:"dir"`
-	Checked  []string     `json:"checked"` // what was compared
+	Checked  []string     `json:"checked"` // the things that were compared
 	Findings []Difference `json:"findings"`
 }
 

@@ -42,13 +42,13 @@ var codes = sync.OnceValue(func() []ledger.Code {
 // areas are the stages of a run, in order, followed by the subjects of findings.
 var areas = []string{"source", "build", "gate", "curate", "write", "collate", "teacher", "submit", "config", "dataset"}
 
-// single returns the page for a code, which it parses when it is called. A run needs few pages; all of them would take
-// as much memory as its rows do in a small run.
+// single parses and returns the page for a code. A run needs few pages, and all of them would take as much memory as
+// the rows of a small run.
 type single = func() ledger.Code
 
 var singles = sync.OnceValue(index)
 
-// index finds the pages in codes.yaml, in which each has two lines.
+// index finds the pages in codes.yaml without parsing them. A page is the two lines after its code.
 func index() map[string]single {
 	all, area, lines := map[string]single{}, "", strings.Split(written, "\n")
 	for i, line := range lines {

@@ -135,7 +135,8 @@ func TestPagesAreWhole(t *testing.T) {
 	}
 }
 
-// TestCodeParsesOnePage: a single page is the one in the whole list, and a run that needs it doesn't parse the others.
+// TestCodeParsesOnePage checks that a single page equals its entry in the whole list, and that finding it doesn't parse
+// the others.
 func TestCodeParsesOnePage(t *testing.T) {
 	for _, want := range codes() {
 		if got, ok := Code(want.Code); !ok || got != want {

@@ -98,7 +98,7 @@ func ownTrace(t *testing.T, tok *tokenizer.Tokenizer, task, trial int) string {
 	return string(line)
 }
 
-// TestControlHasNoEffect checks that the effect of hints can't be measured if they are left out.
+// TestControlHasNoEffect checks that measuring the effect of hints is refused if hints are omitted.
 func TestControlHasNoEffect(t *testing.T) {
 	c := config.Collator{Hints: "none", TemplateTime: "2026-01-02", Teacher: &config.Teacher{HintEffect: true}}
 	if _, err := CollatorConfig(c, 0); err == nil || !strings.Contains(err.Error(), "hint_effect") {

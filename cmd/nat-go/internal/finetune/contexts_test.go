@@ -171,8 +171,8 @@ func TestNoSettingChangesAContext(t *testing.T) {
 	t.Log(turns)
 }
 
-// TestSilentTurnsAreNotTrained: of a turn that is nothing but masked reasoning, rows.jsonl doesn't name the context,
-// but those of the turns after it. `dataset verify` compares them with the rows.
+// TestSilentTurnsAreNotTrained checks that rows.jsonl names no context for a turn that consists of masked reasoning,
+// but names the contexts of later turns. `dataset verify` compares them with the rows.
 func TestSilentTurnsAreNotTrained(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "in.jsonl")
 	if err := os.WriteFile(file, []byte(`{"messages": [
@@ -311,8 +311,8 @@ func airlineRows(t *testing.T) string {
 	return path
 }
 
-// TestLostMembersAreCounted checks that a format without a place for members of messages counts the records that have
-// some, and that ms_swift, which has no place for names, also counts the changed contexts.
+// TestLostMembersAreCounted checks that a format that can't hold a message's additional members counts the records with
+// such members, and that ms_swift, which can't hold names, also counts the changed contexts.
 func TestLostMembersAreCounted(t *testing.T) {
 	from := filepath.Join(t.TempDir(), "runs.jsonl")
 	if err := os.WriteFile(from, []byte(`{"id": "a", "messages": [{"role": "user", "name": "Ann", "content": "q"}, `+

@@ -28,9 +28,9 @@ type variant struct {
 	another bool   // its calls have other ids
 }
 
-// recordedVariants are the rollouts whose divergences are compared: at the first answer, in the arguments of a call, at
-// the last answer, in what the environment said, in the system prompt, and none at all. Where two say the same, no
-// score of another is between theirs: such pairs contradict each other, and are left out later.
+// recordedVariants are the rollouts whose divergences are compared. They diverge at the first answer, in the arguments
+// of a call, at the last answer, in the environment's text, in the system prompt, or not at all. If two have the same
+// text, no other score lies between their scores, because such pairs contradict each other and are dropped later.
 func recordedVariants() []variant {
 	return []variant{
 		{score: 0.1},

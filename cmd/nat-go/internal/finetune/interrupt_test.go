@@ -12,9 +12,8 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 )
 
-// TestInterruptedWhileWaitingForAPipe interrupts runs that wait for a pipe: one that nobody writes to or one that
-// stalls, used as the input, the configuration or the tokenizer. The run ends, and a run folder that was begun can be
-// resumed.
+// TestInterruptedWhileWaitingForAPipe interrupts runs that wait for a pipe, which has no writer or stalls, as the
+// input, the configuration or the tokenizer. The run ends, and a run folder that was begun can be resumed.
 func TestInterruptedWhileWaitingForAPipe(t *testing.T) {
 	const config = "trajectory_builders: {m: {_type: dpo_traj_builder, ttc_step_name: s}}\n" +
 		"finetuning: {enabled: true, trajectory_builder: m, output_dir: out}\n"

@@ -344,7 +344,7 @@ func sameContent(a, b source.Input) bool {
 }
 
 // hold adds keep's validation side to the index. It returns an error if that run doesn't have one. An input's number is
-// part of what identifies a record, so keep's inputs get their numbers in the merge.
+// part of a record's identity, so keep's inputs get their numbers in the merge.
 func (b *recording) hold(ctx context.Context, keep *part) error {
 	d, err := (&dataset.Place{Run: keep.folder}).Decisions()
 	if err != nil {

@@ -130,7 +130,7 @@ type Summary struct {
 	Share      *Share             `json:"-"`               // set for Request.Shard if the shard has written its share
 	Planned    *Planned           `json:"-"`               // set for Request.Divide
 	Batches    *runfolder.Batches `json:"-"`
-	Next       string             `json:"-"` // what to do next
+	Next       string             `json:"-"` // the user's next step
 	NotStarted bool               `json:"-"` // the run's folder hasn't been created
 
 	Contamination *runfolder.Contamination `json:"contamination,omitempty"`

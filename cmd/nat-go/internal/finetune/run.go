@@ -231,7 +231,7 @@ func (r *run) end(ctx context.Context) (*Summary, error) {
 	return r.out.sum, err
 }
 
-// cant returns an environment error that says what can't be done, and why. It returns nil if err is nil.
+// cant returns an environment error that names the failed action and the cause. It returns nil if err is nil.
 func cant(do string, err error) error {
 	if err == nil {
 		return nil

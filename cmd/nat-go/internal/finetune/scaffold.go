@@ -28,7 +28,7 @@ func (in *Inspection) complete() (err error) {
 	return err
 }
 
-// Propose reports how a run would read the inputs, and what it would make from them.
+// Propose reports how a run would read the inputs, and which records it would make from them.
 func Propose(ctx context.Context, in Inspection) (*inspect.Report, error) {
 	if err := in.complete(); err != nil {
 		return nil, err

@@ -24,7 +24,7 @@ type merging struct {
 	ranges []recordlog.Range // ranges of the merged log for the shards to write, if writing is left to the shards
 	leave  bool              // only divide the rows among the shards, which will write them
 	cut    *shards.Cut       // how an earlier merge divided the rows; nil if they haven't been divided
-	shares []*share          // what each shard wrote, if cut is set
+	shares []*share          // the outputs of all shards, if cut is set
 	rows   []runfolder.Written
 }
 

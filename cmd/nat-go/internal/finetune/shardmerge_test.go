@@ -91,7 +91,7 @@ func TestDamagedShareIsRefused(t *testing.T) {
 	}
 }
 
-// TestDamagedLogIsRefused changes the length of a frame in a shard's log: the merge says so, once.
+// TestDamagedLogIsRefused changes the length of a frame in a shard's log, and checks that the merge reports it once.
 func TestDamagedLogIsRefused(t *testing.T) {
 	run := dividedRun(t)
 	const path = "plan/build/00000/records/records.log"
@@ -109,7 +109,7 @@ func TestDamagedLogIsRefused(t *testing.T) {
 	}
 }
 
-// TestFullDiskOfAMerge checks that nobody is told to resume a merge of runs, whose folder is removed.
+// TestFullDiskOfAMerge checks that the error of a merge of runs, whose folder is removed, doesn't advise resuming it.
 func TestFullDiskOfAMerge(t *testing.T) {
 	p := &plan{folder: "out/r", join: &joining{}, config: &config.Config{}}
 	err := verdict{p, newReport(p, testEnv(t))}.explain(syscall.ENOSPC, true)

@@ -27,7 +27,7 @@ import (
 // The work of writing a data set is divided by rows, not by builder. Each shard writes the text rows for a range of the
 // merged log, and a range of the token batches, whose rows it reads from the folders of the shards that made them.
 
-// share describes what a shard wrote. It is stored in the shard's folder, in a file that the shard's manifest lists.
+// share describes a shard's output. It is stored in the shard's folder, in a file that the shard's manifest lists.
 type share struct {
 	Rows    *dataset.Share         `json:"rows"`
 	Batches map[string]batch.Count `json:"batches"` // by "channel/split"

@@ -188,7 +188,7 @@ collator: {tokenizer: tokenizer.json, template: tool.jinja, max_length: 1024, ba
 	if report, err := collator.Verify("o/w", tok); err != nil || len(report.Problems) > 0 {
 		t.Errorf("%v, %v", report, err)
 	}
-	// A hint that changes nothing is left out: listed, counted, and without weight; one that makes the failed turn less
+	// A hint without effect is dropped, listed and counted, and gets no weight. A hint that makes the failed turn less
 	// likely stays.
 	effect := strings.Replace(yaml, "top_k: 3", "top_k: 3, hint_effect: true, min_effect: 0.1", 1)
 	if err := os.WriteFile("e.yml", []byte(effect), 0o644); err != nil {
@@ -224,7 +224,7 @@ collator: {tokenizer: tokenizer.json, template: tool.jinja, max_length: 1024, ba
 			}
 		})
 	}
-	// A row that the teacher can't be asked about is left out in the same way.
+	// A row that the teacher can't score is dropped in the same way.
 	stand.spoils.Store(new(""))
 	sum, err = Run(
 		context.Background(),

@@ -17,8 +17,8 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 )
 
-// checked returns what a check of a configuration reports: severity, place, message and fix. IN in it stands for an
-// input with the given text.
+// checked returns the findings about a configuration: severity, place, message and fix. In the configuration, IN is the
+// path of an input with the given text.
 func checked(t *testing.T, input, text string) (got []string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "in")

@@ -10,7 +10,8 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 )
 
-// TestFormats checks that what a format can't carry is reported before the run, together with a format that can.
+// TestFormats checks that data that a format can't hold is reported before the run, with the name of a format that can
+// hold it.
 func TestFormats(t *testing.T) {
 	for _, c := range []struct{ builder, dataset, want string }{
 		{"{_type: dpo_traj_builder}", "{formats: [trl, trl.parquet]}", ""},

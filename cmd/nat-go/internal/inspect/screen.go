@@ -36,7 +36,7 @@ type printer func(name, format string, a ...any)
 // maxSkipped is the maximum number of skipped files that are listed.
 const maxSkipped = 20
 
-// contents prints how the files are read, and what they contain.
+// contents prints how the files are read, and their contents.
 func (r *Report) contents(line printer) {
 	line("read as", "%s, %s", r.Source, quantity(r.Files, "file"))
 	if r.Sample > 0 {

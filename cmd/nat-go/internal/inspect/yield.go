@@ -249,7 +249,7 @@ func (y *yields) remedies(ctx context.Context, r *Report) error {
 }
 
 // tried returns how many records the builder named by a remedy makes, or -1 if the remedy doesn't name one. It then
-// only describes what the input or the settings lack.
+// only names missing parts of the input or the settings.
 func (y *yields) tried(ctx context.Context, r *Report, m remedy) (int64, error) {
 	if m.Builder == "" {
 		return -1, nil

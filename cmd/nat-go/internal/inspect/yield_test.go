@@ -12,8 +12,8 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/inspect"
 )
 
-// TestYieldOfScored checks that the demonstrations are counted as the configuration that init writes makes them: where
-// some conversations have scores, those without are left out, and the reason is counted.
+// TestYieldOfScored checks that the demonstrations are counted as init's configuration makes them. If only some
+// conversations have scores, the others are dropped, and the reason is counted.
 func TestYieldOfScored(t *testing.T) {
 	const talk = `{"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]}` + "\n"
 	scored := strings.Replace(talk, "{", `{"reward": 1, `, 1)

@@ -274,8 +274,8 @@ func TestEnds(t *testing.T) {
 	send.Close() // this is what ends the reading
 }
 
-// TestSignalsAreHeard checks that a signal ends the collator before its settings arrive, and while nobody reads its
-// answer.
+// TestSignalsAreHeard checks that a signal ends the collator before its settings arrive, and while its answer isn't
+// read.
 func TestSignalsAreHeard(t *testing.T) {
 	for name, frames := range map[string][][]byte{
 		"no settings":       nil,
@@ -293,7 +293,7 @@ func TestSignalsAreHeard(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			time.Sleep(50 * time.Millisecond) // it has begun to write what nobody reads
+			time.Sleep(50 * time.Millisecond) // it has begun to write an answer, which isn't read
 			stop()
 			select {
 			case err := <-done:

@@ -6,9 +6,9 @@
 // the benchmark. In scripts that don't put spaces between words, each character counts as a word.
 //
 // Policies and tool schemas occur in benchmarks and in every rollout from an environment. So a run of words is ignored
-// if messages of one role contain it in more than 5 % of the examples, namely at least ten or more than half, and in
-// three or more tasks, even where an answer quotes it. This needs a pass over all examples before the pass that finds
-// overlaps.
+// if messages of one role contain it in more than 5 % of the examples, at least ten or more than half of them, and in
+// three or more tasks. It is ignored even where an answer quotes it. This needs a pass over all examples before the
+// pass that finds overlaps.
 //
 // Memory use depends only on the benchmarks. The index holds a table with the hashes of their runs of words, and counts
 // of the runs that occur in examples. If the benchmarks have more than maxGrams runs, only one in two, four or more is

@@ -193,8 +193,8 @@ func (x *Index) Count(of Role, text string) {
 	})
 }
 
-// minCommon is the minimum number of examples that have a common run, unless they are more than half of all examples.
-// In a small data set, 5 % is only a few examples, which may well be contaminated.
+// minCommon is the minimum number of examples with a common run, unless more than half of all examples have it. In a
+// small data set, 5 % is only a few examples, which may well be contaminated.
 const minCommon = 10
 
 // common reports whether a run occurs in so many examples, in messages of one role, that it belongs to the environment.

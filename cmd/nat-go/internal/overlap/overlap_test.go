@@ -119,8 +119,8 @@ func TestPlanted(t *testing.T) {
 	}
 }
 
-// TestCommon: what many examples have is common if it is that of three or more tasks, and only in its role. In a small
-// data set, 5 % of the examples aren't many.
+// TestCommon checks that words of many examples are common if they occur in three or more tasks, and only in their
+// role, and that 5 % of a small data set isn't enough.
 func TestCommon(t *testing.T) {
 	shared := text(1, 30)
 	of := func(n, with int) (all []example) {

@@ -18,7 +18,7 @@ type Group struct {
 	Offset   int64  // offset of the group's frame in the log from which the group was read
 	Records  []builders.Resolved
 	Drops    []ledger.Drop
-	Accounts []ledger.Account // what the group adds to the run's accounts, without Dropped, which follows from Drops
+	Accounts []ledger.Account // the group's additions to the run's accounts, without Dropped, which follows from Drops
 	Counts   []Count          // builders' own counters
 
 	texts    texts

@@ -9,8 +9,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// TestContents checks, for records of every kind, that curation and whoever names a record mean the same by its
-// content. Data sets and marks name records by these hashes, so they stay what they are.
+// TestContents checks, for records of every kind, that curation and the record's other users compute the same hash of
+// its content. Data sets and marks name records by these hashes, so the hashes must not change.
 func TestContents(t *testing.T) {
 	g := sample(t, "g")
 	hashes, contents := g.Hashes(), g.Contents()

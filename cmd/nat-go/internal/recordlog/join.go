@@ -15,9 +15,9 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// Join opens the complete log in dir, whose commit must have the given hash. The caller appends its groups to w with
-// Part.Next, and nothing else. The result equals the log that a single run would write for the groups of all parts. The
-// error wraps ErrFull if the log would exceed its limits.
+// Join opens the complete log in dir, whose commit must have the given hash. The caller then appends its groups to w
+// with Part.Next. A log written only in this way equals the log that a single run would write for the groups of all
+// parts. The error wraps ErrFull if the log would exceed its limits.
 func (w *Writer) Join(dir, sum string) (*Part, error) {
 	c, err := ReadCommit(dir)
 	switch {

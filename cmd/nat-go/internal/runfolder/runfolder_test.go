@@ -278,7 +278,8 @@ func TestFolderRemovedDuringTheRun(t *testing.T) {
 	}
 }
 
-// TestManifestIsReadWithinLimits: the manifest may be a link to anything, and name anything.
+// TestManifestIsReadWithinLimits checks that a manifest is refused if it isn't a regular file, is too large, or names
+// files outside the run.
 func TestManifestIsReadWithinLimits(t *testing.T) {
 	text := func(text string) func(string) error {
 		return func(p string) error { return os.WriteFile(p, []byte(text), 0o644) }

@@ -281,7 +281,7 @@ func clean(s string) string { return strings.ReplaceAll(terminal.Text(s), "\t", 
 // line is a line on the screen. The widths of its pieces add up to width.
 type line struct {
 	spans []Piece
-	width int // cells
+	width int // in terminal cells
 }
 
 func (l *line) add(s string, differs bool, width int) {

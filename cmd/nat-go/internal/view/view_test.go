@@ -213,7 +213,7 @@ func TestForgedTable(t *testing.T) {
 	if err := os.WriteFile(path, append(head, '\n'), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Truncate(path, 1<<40); err != nil { // holes
+	if err := os.Truncate(path, 1<<40); err != nil { // makes the file sparse
 		t.Fatal(err)
 	}
 	if _, err := loadTable(path, &commit); err == nil {

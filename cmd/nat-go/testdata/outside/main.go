@@ -1,4 +1,4 @@
-// Command outside is what a program of another module does with the promised API.
+// Command outside uses the promised API as a program of another module would.
 package main
 
 import (
@@ -124,7 +124,7 @@ func (b best) Build(_ context.Context, g *ttc.Group, out builders.Output) error 
 	return nil
 }
 
-// printer receives what a builder emits.
+// printer receives the records and drops that a builder emits.
 type printer struct{ group *ttc.Group }
 
 func (p printer) Record(r builders.Record) error {

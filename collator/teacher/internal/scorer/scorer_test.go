@@ -229,7 +229,7 @@ func TestGoesOn(t *testing.T) {
 	}
 }
 
-// TestUnasked checks that a line nobody asked for is noticed at the next request.
+// TestUnasked checks that a line that answers no request is noticed at the next request.
 func TestUnasked(t *testing.T) {
 	s := start(t, "unasked", nil)
 	if _, err := s.Score(t.Context(), two); err != nil {

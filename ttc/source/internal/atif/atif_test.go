@@ -249,8 +249,8 @@ func TestTrials(t *testing.T) {
 	}
 }
 
-// TestEqualTrajectories: trials whose trajectories are equal, or have the same session id, each count with their own
-// reward. A job that is there twice counts once.
+// TestEqualTrajectories checks that trials whose trajectories are equal, or have the same session id, each count with
+// their own reward, and that a second copy of a job doesn't count.
 func TestEqualTrajectories(t *testing.T) {
 	dir := t.TempDir()
 	trial := func(name string, reward int, answer string) {

@@ -106,7 +106,7 @@ func TestDifference17ParallelCallsAreMergedByMessageID(t *testing.T) {
 	}
 }
 
-// TestCallWithoutName: a session with a call that names no tool is left out with a reason.
+// TestCallWithoutName checks that a session with a call that names no tool is dropped with a reason.
 func TestCallWithoutName(t *testing.T) {
 	for _, name := range []string{`"name":null,`, `"name":"",`, `"name":7,`, ``} {
 		s := newScript("s")
@@ -394,7 +394,7 @@ func TestOrderOfFilesAndResume(t *testing.T) {
 	}
 }
 
-// TestHostileSessions: none of this ends the reading, and everything that is left out is counted.
+// TestHostileSessions checks that reading continues after every hostile session, and that all omissions are counted.
 func TestHostileSessions(t *testing.T) {
 	ok := newScript("s")
 	ok.user("q")

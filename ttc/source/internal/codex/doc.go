@@ -5,7 +5,7 @@
 // first item that isn't the model's. A fork names the position in its parent's file at which it begins, so it needs the
 // parent's file; the answers before the fork belong to the parent, and are context in the fork.
 //
-// A rollback names only a number of turns, so what it removed is worked out, and the calls after it are marked.
+// A rollback names only a number of turns. The reader works out which turns it removed, and marks the calls after it.
 //
 // Reasoning is stored encrypted, and tool definitions usually aren't stored at all. The calls are marked accordingly.
 package codex

@@ -9,9 +9,9 @@ import (
 )
 
 // rollBack removes the last n turns. A turn begins at a message that the user wrote. The messages that Codex inserted
-// directly before the earliest removed turn go with it, but what precedes the first turn of the history stays.
+// directly before the earliest removed turn go with it, but everything before the first turn of the history stays.
 //
-// Versions of Codex differ in what they insert and in what a rollback takes with it, so later calls are marked.
+// Versions of Codex differ in the messages that they insert and that a rollback removes, so later calls are marked.
 func (t *thread) rollBack(n int64) {
 	t.close()
 	t.rebuilt = true

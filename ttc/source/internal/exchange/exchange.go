@@ -23,7 +23,7 @@ type Exchange struct {
 	// that continue the response.
 	Instructed bool
 	Answers    []Answer        // the choices, or the parts of a response within which the server ran tools
-	Said       []calls.Message // messages of a response, from the Responses API
+	Said       []calls.Message // the response's messages, if it is from the Responses API
 	Tools      []chat.Tool     // nil if unknown; empty if the request has none
 	Gaps       ttc.Gaps
 	Unread     map[string]int64 // number of items that aren't understood, by type
@@ -35,7 +35,7 @@ type Exchange struct {
 type Answer struct {
 	chat.Message
 	Given    int      // number of messages of the response that precede the answer
-	Gaps     ttc.Gaps // of this answer
+	Gaps     ttc.Gaps // gaps of this answer alone
 	Finish   string
 	TokenIDs []int32
 	LogProbs []float32

@@ -14,8 +14,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// Responses reads a Responses API request and its response. Summaries count as reasoning if the argument says so, since
-// servers of open models put reasoning there.
+// Responses reads a Responses API request and its response. summaries counts summaries as reasoning, since servers of
+// open models put reasoning there.
 func Responses(request, response json.Raw, summaries bool) Exchange {
 	e := Exchange{
 		ID: session.Text(response, "id"), Model: session.Text(response, "model"), Tools: requestTools(request),
@@ -61,7 +61,7 @@ func ResponseFinish(response json.Raw, m *chat.Message) string {
 	return "stop"
 }
 
-// items builds messages from Responses API items: a turn's text, reasoning and calls, which are separate items, become
+// items builds messages from Responses API items. A turn's text, reasoning and calls are separate items, which become
 // one message.
 type items struct {
 	summaries bool             // read summaries as reasoning
@@ -142,7 +142,7 @@ func (t *items) end() {
 	if a == nil {
 		return
 	}
-	if a.Finish = ResponseFinish(nil, &a.Message); t.unread != nil { // the model saw the items so far, at least in part
+	if a.Finish = ResponseFinish(nil, &a.Message); t.unread != nil { // the model may have seen these items
 		a.Gaps |= ttc.RebuiltHistory
 	}
 	t.out, t.answers, t.open = append(t.out, calls.Message{Message: a.Message}), append(t.answers, *a), nil

@@ -192,8 +192,8 @@ func (e *modelCall) openInference(s *span) {
 	}
 }
 
-// ofResponse completes what the attributes say about a response from the Responses API. They omit the context that the
-// server holds and the tools that it ran. The response's parts, unlike choices, follow each other.
+// ofResponse completes the call of a response from the Responses API. The attributes omit context that the server holds
+// and tools that it ran. The parts of a response, unlike choices, follow each other.
 func (e *modelCall) ofResponse(request, response json.Raw) {
 	x := exchange.Responses(request, response, false)
 	if e.gaps |= x.Gaps; cmp.Or(x.Previous, session.Text(response, "previous_response_id")) != "" {

@@ -287,8 +287,8 @@ func TestDifference8OpenInference(t *testing.T) {
 	}
 }
 
-// TestOpenInferenceResponses: the attributes for a response from the Responses API omit what the server holds and the
-// tools that it ran, which are a gap. The parts of the response follow each other.
+// TestOpenInferenceResponses checks that context that only the server holds, and tools that it ran, are a gap in a
+// response from the Responses API, and that the parts of the response follow each other.
 func TestOpenInferenceResponses(t *testing.T) {
 	const says = `{"type":"message","role":"assistant","content":[{"type":"output_text","text":"a"}]}`
 	const more = `{"type":"message","role":"assistant","content":[{"type":"output_text","text":"b"}]}`
@@ -348,8 +348,8 @@ func TestDifference9NumberedPrompts(t *testing.T) {
 	}
 }
 
-// TestCutSpans: a call that lost attributes or events isn't taken for a whole one. It is dropped if its messages may be
-// among what it lost, and what else is missing counts as unknown.
+// TestCutSpans checks that a call that lost attributes or events isn't taken for a whole one. It is dropped if its
+// messages may be missing, and other missing parts count as unknown.
 func TestCutSpans(t *testing.T) {
 	genAI := attrs{
 		"gen_ai.operation.name": "chat", "gen_ai.input.messages": list(text("user", "q")),
@@ -778,7 +778,7 @@ func TestSiblings(t *testing.T) {
 	}
 }
 
-// TestLimits: a session beyond its limit is left out and counted.
+// TestLimits checks that a session beyond its limit is dropped and counted.
 func TestLimits(t *testing.T) {
 	path := sessiontest.Write(t, t.TempDir(), "e.jsonl", lines(t, spansOf(
 		chatSpan("one", "", 1, list(text("user", strings.Repeat("q", 5000))), list(text("assistant", "a"))),
@@ -826,7 +826,7 @@ func FuzzExport(f *testing.F) {
 	})
 }
 
-// BenchmarkRead reads sessions of 20 calls with growing histories; the bytes counted are those of the export.
+// BenchmarkRead reads sessions of 20 calls with growing histories. It counts the bytes of the export.
 func BenchmarkRead(b *testing.B) {
 	var out strings.Builder
 	for s := range 200 {

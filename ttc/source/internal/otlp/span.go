@@ -38,7 +38,7 @@ type span struct {
 	start             int64
 	attributes        attributes
 	cut               bool // attributes are missing because their number exceeded the exporter's limit
-	cutEvents         bool // events, or attributes of events, are missing for this reason
+	cutEvents         bool // events or their attributes are missing because their number exceeded a limit
 	failed            bool
 	status            string // message of the span's status
 	events            []event

@@ -122,7 +122,7 @@ const (
 	toolSpan
 )
 
-// kinds lists the attributes that name a span's kind, and what their values mean.
+// kinds lists the attributes that name a span's kind, and the meanings of their values.
 var kinds = []struct {
 	key    string
 	values map[string]spanKind
@@ -162,7 +162,7 @@ func (s *span) kind() spanKind {
 	return otherSpan
 }
 
-// maxAncestors is the maximum number of parents followed, because hostile links may form a cycle.
+// maxAncestors limits the number of parents followed, because hostile links may form a cycle.
 const maxAncestors = 1000
 
 // ancestors passes the spans that enclose a span to the given function, innermost first.

@@ -111,8 +111,8 @@ func TestCompaction(t *testing.T) {
 	}
 }
 
-// TestUnknownCompactions: a compaction that keeps nothing gives the model no message again, so it isn't charged to the
-// session's messages.
+// TestUnknownCompactions checks that compactions that keep no messages don't count towards the limit on the messages
+// that a session's model is given.
 func TestUnknownCompactions(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(header)

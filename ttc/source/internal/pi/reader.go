@@ -43,7 +43,7 @@ func sessionID(entry json.Raw) string {
 
 type reader struct {
 	tally  *source.Tally
-	places map[string]place // place after each entry, by id
+	places map[string]place // the place after each entry, by the entry's id
 }
 
 // add adds the calls in a file's entries.
@@ -72,7 +72,7 @@ type place struct {
 	path  *session.Given // every entry from the root; the model isn't given one whose Ref is unsent
 }
 
-// unsent stands for the message of an entry that isn't sent to a model.
+// unsent represents the message of an entry that isn't sent to a model.
 const unsent calls.Ref = -1
 
 // then returns the place after an entry that adds a message to the context.
@@ -145,7 +145,7 @@ func (r *reader) compact(s *calls.Session, entry json.Raw, before place) place {
 	return place{context, before.path.Then(id, unsent)}
 }
 
-// summary returns the message that replaces what an entry sums up.
+// summary returns the message with an entry's summary, which replaces the messages that it sums up.
 func summary(entry json.Raw) calls.Message {
 	return exchange.TextMessage("user", session.Text(entry, "summary"))
 }

@@ -82,9 +82,9 @@ var ownKeys = []string{
 	"role", "content", "id", "createdAt", "providerOptions", "providerMetadata", "experimental_providerMetadata",
 }
 
-// rest appends the messages that an AI SDK message consists of. Those of its role get its other members, such as its
-// weight. If there are several, a list or an object, such as the token ids, can't be divided among them: left names
-// what they don't get.
+// rest appends the messages that an AI SDK message consists of. Messages of its role get its other members, such as its
+// weight. If there are several, a list or an object, such as the token ids, can't be divided among them; left names
+// these members.
 func rest(m compose.List, parts json.Raw, role string, whole json.Raw) (_ compose.List, left []string) {
 	n := 0
 	for part := range parts.Elements() {

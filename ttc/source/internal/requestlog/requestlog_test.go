@@ -267,8 +267,8 @@ func TestWhatTheLogLacks(t *testing.T) {
 	}
 }
 
-// TestToolsOfTheServer: a response within which the server ran a tool holds several answers. Each is a call, given what
-// precedes it, and so is the call that continues the response.
+// TestToolsOfTheServer checks that each answer of a response within which the server ran a tool is a call whose context
+// ends just before it. The call that continues the response has all of it as context.
 func TestToolsOfTheServer(t *testing.T) {
 	output := `"output":[{"type":"reasoning","content":[{"type":"reasoning_text","text":"hm"}]},` +
 		`{"type":"tool_search_call","call_id":"c","arguments":{"q":"x"}},` +
@@ -283,8 +283,8 @@ func TestToolsOfTheServer(t *testing.T) {
 	}
 }
 
-// TestStoredPrompt: without tools in the request, the tools of a prompt that the server stores are unknown. The prompt
-// may name the model, too.
+// TestStoredPrompt checks that without tools in the request, the tools of a prompt that the server stores are unknown.
+// The prompt may name the model, too.
 func TestStoredPrompt(t *testing.T) {
 	for more, want := range map[string]string{
 		`"model":"m"`: "no_tools rebuilt_history", `"tools":[]`: "no_tools rebuilt_history",

@@ -110,8 +110,9 @@ func Expand(paths []string, name string) ([]string, error) {
 	return out, nil
 }
 
-// Matches returns what a user named: files, folders, objects, standard input, and the sorted matches of patterns. It
-// returns an error if a file or folder doesn't exist or a pattern has no matches; it doesn't look for objects.
+// Matches returns the inputs that a user named: files, folders, objects, standard input, and the sorted matches of
+// patterns. It returns an error if a file or folder doesn't exist or a pattern has no matches; it doesn't look for
+// objects.
 func Matches(paths []string) ([]string, error) {
 	var out []string
 	for _, p := range paths {

@@ -22,8 +22,7 @@ func fifo(t *testing.T) string {
 	return path
 }
 
-// TestPipeWithoutWriter: opening a pipe that nobody writes to ends when the context does, and leaves no goroutine
-// behind.
+// TestPipeWithoutWriter checks that opening a pipe without a writer ends when the context does, and leaks no goroutine.
 func TestPipeWithoutWriter(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	ctx, cancel := context.WithCancel(t.Context())

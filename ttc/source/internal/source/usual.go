@@ -74,7 +74,7 @@ var scoreNames = func() []string {
 			names = append(names, o.names...)
 		}
 	}
-	return slices.Clip(append(names, lowerIsBetter...)) // callers append to it
+	return slices.Clip(append(names, lowerIsBetter...)) // clipped, because callers append to it
 }()
 
 // smaller lists words that, in an entry's keys, show that the entry describes less than a rollout, such as a tool call,

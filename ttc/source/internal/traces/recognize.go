@@ -573,7 +573,7 @@ func isUntyped(content json.Raw) bool {
 	return n > 0 && content.Kind() == json.Array
 }
 
-// textParts converts Google-style and Amazon-style parts, {"text": ...}, to those of the chat API; others are
+// textParts converts Google-style and Amazon-style parts, {"text": ...}, to the chat API's parts. It returns others
 // unchanged.
 func textParts(parts json.Raw) json.Raw {
 	var out compose.List

@@ -354,7 +354,7 @@ func spoken(t *testing.T, text string, set func(*Config)) (out []string) {
 	}
 }
 
-// TestIDsBeside: token ids beside the messages are those of the answers, if there is a list for each of them.
+// TestIDsBeside checks that token ids beside the messages belong to the answers, if there is a list for each answer.
 func TestIDsBeside(t *testing.T) {
 	const two = `"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"},
 		{"role": "user", "content": "r"}, {"role": "assistant", "content": "b"}]`

@@ -15,8 +15,8 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/e2e"
 )
 
-// TestForgedRunFolder replaces each file of a run with a pipe that nobody writes to and with a device that never ends:
-// every command that reads the run ends, within bounds.
+// TestForgedRunFolder replaces each file of a run with a pipe without a writer and with a device that never ends, and
+// checks that every command that reads the run ends, within bounds.
 func TestForgedRunFolder(t *testing.T) {
 	b := e2e.NewBed(t, 5)
 	b.Must(t, b.Command(nil, "finetune", "run", "--config-file", "finetune.yml", "--run-id", "r", "--dry-run"))

@@ -126,7 +126,7 @@ func TestPlantedSecretsAreInNoFile(t *testing.T) {
 	}
 }
 
-// escapes are those of JSON, also where JSON stands in JSON.
+// escapes are the escapes of JSON, and of JSON within JSON.
 var escapes = regexp.MustCompile(`\\+(u[0-9a-fA-F]{4}|n|")`)
 
 // appearing returns which secrets a text holds: as they are, with escapes, or in base64.

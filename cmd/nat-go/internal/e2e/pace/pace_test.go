@@ -33,8 +33,8 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// TestPace prints how this build compares with the one in NATGO_PACE_OLD. A job is slower if the 95 %
-// interval of the ratio of processor times lies above 1.02, and takes more memory if that of peaks lies above 1.05.
+// TestPace prints how this build compares with the one in NATGO_PACE_OLD. A job is slower if the 95 % interval of the
+// ratio of processor times lies above 1.02. It takes more memory if the interval of the ratio of peaks lies above 1.05.
 func TestPace(t *testing.T) {
 	older := os.Getenv("NATGO_PACE_OLD")
 	if older == "" {
@@ -63,9 +63,9 @@ func TestPace(t *testing.T) {
 	t.Log("\n" + table.String())
 }
 
-// copyOf copies a build. A freshly linked file lies in larger pieces in the page cache than a copy, so a process maps
-// up to twice as many of its pages: the same program, linked and copied, differs by 15 % in a small run's peak. The
-// build isn't read into memory, because the peak of this process counts as one of the processes that it starts.
+// copyOf copies a build. The page cache holds a freshly linked file in larger pieces than a copy, so a process maps up
+// to twice as many of its pages. Linking instead of copying the same program changes a small run's peak by 15 %. The
+// copy is made without reading the build into memory, because a child process starts with the peak of this process.
 func copyOf(t *testing.T, program, to string) string {
 	t.Helper()
 	if out, err := exec.Command("cp", program, to).CombinedOutput(); err != nil {

@@ -212,6 +212,9 @@ func newServed(t *testing.T, s *soak) *served {
 	service := &customizertest.Service{}
 	service.Fault = func(w http.ResponseWriter, r *http.Request, body []byte) bool {
 		how := v.misdeed()
+		if how == "429 for a day" && r.Method == http.MethodGet {
+			how = "429" // a wait for a job pauses for up to ten minutes if it is asked to, longer than soakHung
+		}
 		if how != "" {
 			v.misbehave(w, r, how, func(w http.ResponseWriter, r *http.Request) { service.Answer(w, r, body) })
 		}

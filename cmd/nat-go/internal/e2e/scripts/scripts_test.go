@@ -70,8 +70,7 @@ func fill(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(text), 0o600))
 }
 
-// compress is the script command `compress FROM TO`: it compresses the file in the way the extension of TO, .gz or
-// .zst, says.
+// compress is the script command `compress FROM TO`. The extension of TO, .gz or .zst, selects the compression.
 func compress(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: compress FROM TO")

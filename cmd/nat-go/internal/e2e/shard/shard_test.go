@@ -154,8 +154,8 @@ func (b *bed) writeInShards(
 	}
 }
 
-// TestShards: whatever the number of shards, the order and the faults, the result is that of one process.
-// NATGO_SHARD_SOAK is how long to keep drawing further cases.
+// TestShards checks that the result equals one process's result, regardless of the number of shards, their order and
+// faults. NATGO_SHARD_SOAK is how long to keep drawing further cases.
 func TestShards(t *testing.T) {
 	b := newShardBed(t, 300)
 	b.AddTasks(t, 300)
@@ -204,7 +204,7 @@ func TestShards(t *testing.T) {
 	}
 }
 
-// TestShardsWriteSteps: the files with all channels of a step are those of one process, too.
+// TestShardsWriteSteps checks that the files with all channels of a step equal one process's files, too.
 func TestShardsWriteSteps(t *testing.T) {
 	if !e2e.WithTokenizers() {
 		t.Skip("SKIPPED: no token batches without a tokenizer")

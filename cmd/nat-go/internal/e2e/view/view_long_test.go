@@ -187,8 +187,8 @@ func nastyRun(t *testing.T, dir string) {
 	}
 }
 
-// TestViewOfHostileRun: whatever the texts of a run are, served or in a file, a browser shows them as text, within
-// bounds, and contacts nobody.
+// TestViewOfHostileRun checks that a browser shows any text of a run as text, within bounds, whether served or in a
+// file, and contacts no other host.
 func TestViewOfHostileRun(t *testing.T) {
 	b := startBrowser(t)
 	dir := t.TempDir()

@@ -542,7 +542,7 @@ func viewed(t testing.TB, exe, dir string, paths ...string) (url string, stop fu
 	return e2e.Started(t, server)
 }
 
-// TestMarks: what a person rejects in the view is left out by a later run, and nothing else changes.
+// TestMarks checks that a later run omits records that were rejected in the view, and changes nothing else.
 func TestMarks(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "demo")
 	if err := os.CopyFS(dir, os.DirFS("../../../../../examples/demo")); err != nil {

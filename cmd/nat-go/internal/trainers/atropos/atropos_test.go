@@ -310,7 +310,7 @@ func TestRefusedGroup(t *testing.T) {
 	if err := json.Unmarshal([]byte(line(4, 1)), &g); err != nil {
 		t.Fatal(err)
 	}
-	g.DistillTokenIDs = make([][][]int64, len(g.Tokens)) // without log-probs: the columns are left out
+	g.DistillTokenIDs = make([][][]int64, len(g.Tokens)) // without log-probs, the columns are omitted
 	row, err := json.Marshal(g)
 	if err != nil {
 		t.Fatal(err)
@@ -408,7 +408,7 @@ func TestRestartedServer(t *testing.T) {
 	}
 }
 
-// TestServersNames: the name the server gives us can't control a terminal, and is no longer than a name.
+// TestServersNames checks that a name from the server can't control a terminal, and isn't longer than a name may be.
 func TestServersNames(t *testing.T) {
 	s := &server{batch: 4, trainer: "t\x1b[2J"}
 	conf := config(t, s.start(t), "")

@@ -332,8 +332,8 @@ func TestCancelReachesOtherGroupsAndSessions(t *testing.T) {
 	}
 }
 
-// TestKilledBeforeTheProgramBegan kills everything, as by a power cut, after the shell has started but before the
-// program has: there is no job, and the next submission makes one.
+// TestKilledBeforeTheProgramBegan kills everything, as a power cut would, after the shell has started but before the
+// program has. The job doesn't exist then, and the next submission makes one.
 func TestKilledBeforeTheProgramBegan(t *testing.T) {
 	bin := t.TempDir() // the shell's mv ends everything once the process is recorded
 	write(t, filepath.Join(bin, "mv"), "#!/bin/sh\n/bin/mv \"$@\"\nkill -9 $PPID\nsleep 60\n")

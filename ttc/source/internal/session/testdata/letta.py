@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Compares what a run keeps of the fixtures of letta-ai/trajectory with what that project's readers keep of them.
+"""Compares the rows that a run makes from the fixtures of letta-ai/trajectory with that project's own results.
 
     python3 ttc/source/internal/session/testdata/letta.py bin/nat-go FOLDER
 
 FOLDER is a checkout of github.com/letta-ai/trajectory, whose expected.json files hold its readers' answers. The script
-prints, for each source, how nat-go recognises it, and the texts, calls, results and reasoning that the rows have. What
-they lack must be explained in WHY, or the script fails.
+prints, for each source, how nat-go recognises it, and the texts, calls, results and reasoning that the rows have. It
+fails if the rows lack anything that WHY doesn't explain.
 """
 
 import collections
@@ -19,7 +19,7 @@ import tempfile
 
 FORMATS = ["openai_sft", "axolotl"]
 
-# Why the rows lack what letta has, by the beginning of the fixture's name, the kind of the item and its beginning.
+# The reasons for missing items, by the beginning of the fixture's name, the kind of the item and its beginning.
 NO_MODEL = "the result follows the last answer, so no model saw it"
 NO_NAME = "an action without the name of its tool, which letta makes up; no trainer takes such a call"
 NO_ID = "events without the ids that OpenHands writes, which letta derives from the actions"
