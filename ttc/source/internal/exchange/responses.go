@@ -32,7 +32,7 @@ func Responses(request, response json.Raw, summaries bool) Exchange {
 	e.Input, e.Said, e.Answers, e.Unread = in.out, out.out, out.answers, out.unread
 	n := len(e.Answers)
 	if n > 0 { // if there are several, the server ran tools between them
-		e.Answers[n-1].Finish = ResponseFinish(response, &e.Answers[n-1].Message)
+		e.Answers[n-1].Finish = responseFinish(response, &e.Answers[n-1].Message)
 	}
 	// The server adds a conversation's earlier items, and the messages and tools of a prompt that it stores.
 	prompt := session.Value(request, "prompt") != nil
@@ -48,8 +48,8 @@ func Responses(request, response json.Raw, summaries bool) Exchange {
 	return e
 }
 
-// ResponseFinish returns the reason the last answer in a response ended.
-func ResponseFinish(response json.Raw, m *chat.Message) string {
+// responseFinish returns the reason the last answer in a response ended.
+func responseFinish(response json.Raw, m *chat.Message) string {
 	switch reason := session.Text(response, "incomplete_details", "reason"); {
 	case reason == "max_output_tokens":
 		return "length"
@@ -142,7 +142,7 @@ func (t *items) end() {
 	if a == nil {
 		return
 	}
-	if a.Finish = ResponseFinish(nil, &a.Message); t.unread != nil { // the model may have seen these items
+	if a.Finish = responseFinish(nil, &a.Message); t.unread != nil { // the model may have seen these items
 		a.Gaps |= ttc.RebuiltHistory
 	}
 	t.out, t.answers, t.open = append(t.out, calls.Message{Message: a.Message}), append(t.answers, *a), nil
