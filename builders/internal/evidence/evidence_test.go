@@ -524,6 +524,7 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 	}
+	f.Add("The word of a negation alone: N't.", "")
 	f.Fuzz(func(t *testing.T, text, args string) {
 		raw, err := json.Parse([]byte(args), json.Limits{})
 		if err != nil {

@@ -181,7 +181,7 @@ func (c Call) wordsOf(s string) []string {
 		switch verb, negated := strings.CutSuffix(w, "n't"); {
 		case w == "cannot":
 			out = append(out, "can", "not")
-		case negated:
+		case negated && verb != "":
 			out = append(out, verb, "not")
 		default:
 			out = append(out, w)
