@@ -47,6 +47,7 @@ type tileArgs struct {
 	dk, dref, dnls, dnlt, dhk, dhd, dclip, dqk, dgk float64
 	table                                           *table
 	wide                                            *[2][tile]float32 // decoded entries
+	rows                                            unsafe.Pointer    // a *wideRows, for the float64 tiles
 }
 
 // aligned allocates n values on a 64-byte boundary.

@@ -103,6 +103,20 @@ func floats(t *testing.T, raw json.RawMessage, or []float32) (x []float32, rows,
 	return x, len(nested), cols
 }
 
+// TestSparseStudentWithoutMemory checks that a student without entries is refused before its memory is compared with
+// the gradient's.
+func TestSparseStudentWithoutMemory(t *testing.T) {
+	j, err := NewSparseJSD(Options{Beta: 0.5, Temperature: 1}, RestBucket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &SparseBatch{Student: Matrix{Rows: 1, Cols: 3}, Teacher: SparseTeacher{Offsets: []int{0, 0}}}
+	_, err = j.Run(b, &Output{Grad: make([]float32, 3)})
+	if e := (*Error)(nil); !errors.As(err, &e) || e.Code != CodeShape {
+		t.Errorf("got %v, want code %v", err, CodeShape)
+	}
+}
+
 func TestBadInputs(t *testing.T) {
 	raw, err := os.ReadFile(filepath.Join(oracletest.Path(t, "kernels"), "bad_inputs.json"))
 	if err != nil {

@@ -10,9 +10,12 @@ import (
 // sums the rest, the k+1 terms are computed in float64, and another pass scales the kept exponentials to the gradient.
 type bucketJob struct {
 	opt     *Options
+	table   *table // for terms of rows that are summed in float32; nil if beta is too close to an end
 	student *Matrix
 	sparse  *SparseTeacher // the teacher, if sparse
+	probs   []float64      // its probabilities, unless renormalised
 	teacher *Matrix        // the teacher, if dense; its support is the student's k largest entries
+	dense   Matrix         // teacher points to this field, to avoid an allocation
 	k       int
 	out     *Output
 	rest    Rest
@@ -28,11 +31,51 @@ type bucketRow struct {
 	widens [tile]float32
 }
 
-// bucketTerms are the log-probabilities of a row's support and, unless renormalised, of a bucket of all other entries.
+// bucketTerms are the probabilities of a row's support and, unless renormalised, of a bucket of all other entries.
 type bucketTerms struct {
-	a, b    []float64 // student, teacher
-	restZ   float64   // the student's log-probability of all other entries; -Inf if renormalised
-	bregman bool      // use the Bregman summands of the loss
+	student, teacher masses
+	restZ            float64 // the student's log-probability of all other entries; -Inf if renormalised
+	bregman          bool    // use the Bregman summands of the loss
+}
+
+// masses are a side's probabilities and their logarithms.
+type masses struct{ log, prob []float64 }
+
+// resize provides memory for n entries and one more.
+func (m *masses) resize(n int) {
+	m.log, m.prob = slices.Grow(m.log[:0], n+1)[:n], slices.Grow(m.prob[:0], n+1)[:n]
+}
+
+func (m *masses) add(log, prob float64) {
+	m.log, m.prob = append(m.log, log), append(m.prob, prob)
+}
+
+// exp sets the probabilities to e^(log - top), where top is the largest logarithm, and returns top and their sum.
+func (m *masses) exp() (top, sum float64) {
+	top = math.Inf(-1)
+	for _, x := range m.log {
+		if x > top {
+			top = x
+		}
+	}
+	if math.IsInf(top, -1) {
+		clear(m.prob)
+		return top, 0
+	}
+	for i, x := range m.log {
+		e := exp2((x - top) * math.Log2E)
+		m.prob[i] = e
+		sum += e
+	}
+	return top, sum
+}
+
+// scale multiplies the probabilities by a factor. It adds plus to their logarithms, and then subtracts minus.
+func (m *masses) scale(by, plus, minus float64) {
+	for i := range m.prob {
+		m.prob[i] *= by
+		m.log[i] = (m.log[i] + plus) - minus
+	}
 }
 
 func (q *bucketJob) row(r *run, w *worker, i, next int) {
@@ -58,14 +101,16 @@ func (q *bucketJob) row(r *run, w *worker, i, next int) {
 // split holds the log-probability of a row's entries outside a support, and the row's log-normaliser.
 type split struct {
 	rest, lse float64
+	restProb  float64
 	total     float64 // the sum of the kept exponentials; 0 if none were kept
 	exact     *refRow // the row, if float32 can't represent it
 }
 
-// split finds a row's support and the log-probabilities of both sides. It fails if a side lacks a softmax or a support.
+// split finds a row's support and the probabilities of both sides. It fails if a side lacks a softmax or a support.
 func (q *bucketJob) split(w *worker, row int, next nextRow, res *rowResult, s *split, wantG bool) bool {
 	b := &w.bucket
 	t := &b.terms
+	renorm := q.rest == RestRenormalise
 	if q.teacher != nil {
 		b.ids = w.topK(q.student, row, q.k)
 	} else {
@@ -73,52 +118,55 @@ func (q *bucketJob) split(w *worker, row int, next nextRow, res *rowResult, s *s
 		b.ids = append(b.ids[:0], ids...)
 	}
 	n := len(b.ids)
-	w.skips = append(w.skips[:0], b.ids...)
-	slices.Sort(w.skips)
-	t.a, t.b = slices.Grow(t.a[:0], n+1)[:n], slices.Grow(t.b[:0], n+1)[:n]
+	t.student.resize(n)
+	t.teacher.resize(n)
 	t.bregman = q.opt.Clip != ClipElement
-	var restT float64
+	var of split
+	var ok bool
 	if q.teacher != nil {
-		var of split
-		if !w.split(q.teacher, row, q.opt.Temperature, next.t, false, t.b, &of) {
-			return false
-		}
-		restT, res.exact = of.rest, of.exact != nil
+		ok = w.split(q.teacher, row, q.opt.Temperature, next.t, false, renorm, &t.teacher, &of)
+		res.exact = of.exact != nil
 	} else {
-		_, lp := q.sparse.row(row)
-		for i, x := range lp {
-			t.b[i] = float64(x)
-		}
-		mass := tailMass(lp)
-		res.massClamped = mass < 0 && q.rest == RestBucket
-		restT = math.Log(max(0, mass))
+		of.rest, of.restProb, ok = q.sparseMasses(row, &t.teacher)
+		res.massClamped = of.restProb < 0
 	}
-	ok := w.split(q.student, row, q.opt.Temperature, next.s, wantG && q.rest == RestBucket, t.a, s)
-	w.skips = w.skips[:0]
+	ok = ok && w.split(q.student, row, q.opt.Temperature, next.s, wantG && !renorm, renorm, &t.student, s)
 	res.lseZ, res.exact = s.lse, res.exact || s.exact != nil
-	return ok && q.complete(t, s.rest, restT)
+	t.restZ = math.Inf(-1)
+	if !renorm {
+		t.restZ = s.rest
+		if math.IsInf(of.rest, -1) && q.teacher == nil {
+			// only if requested, because the teacher's probabilities may not sum to 1
+			t.bregman = q.opt.Clip == ClipBregman
+		}
+		t.student.add(s.rest, s.restProb)
+		t.teacher.add(of.rest, max(0, of.restProb))
+	}
+	return ok
 }
 
-// complete adds the bucket for the rest, or renormalises both sides, which fails if one has no mass on the support.
-func (q *bucketJob) complete(t *bucketTerms, restZ, restT float64) bool {
-	t.restZ = math.Inf(-1)
+// sparseMasses computes the masses of a sparse teacher's row, and returns the logarithm and the mass of the rest; if
+// renormalised, these are -Inf and 0. It fails if the masses can't be normalised.
+func (q *bucketJob) sparseMasses(row int, t *masses) (log, rest float64, ok bool) {
+	_, lp := q.sparse.row(row)
+	for i, x := range lp {
+		t.log[i] = float64(x)
+	}
 	if q.rest == RestRenormalise {
-		sa := logSum(len(t.a), func(i int) float64 { return t.a[i] })
-		sb := logSum(len(t.b), func(i int) float64 { return t.b[i] })
-		if math.IsInf(sa, -1) || math.IsInf(sb, -1) {
-			return false
-		}
-		for i := range t.a {
-			t.a[i] -= sa
-			t.b[i] -= sb
-		}
-		return true
+		return math.Inf(-1), 0, t.normalise()
 	}
-	t.restZ = restZ
-	if math.IsInf(restT, -1) && q.teacher == nil {
-		t.bregman = q.opt.Clip == ClipBregman // only if requested, because the teacher's probabilities may not sum to 1
+	copy(t.prob, q.probs[q.sparse.Offsets[row]:])
+	rest = tailMass(lp, t.prob)
+	return math.Log(max(0, rest)), rest, true
+}
+
+// normalise scales the masses to a sum of 1. It fails if their sum is 0.
+func (m *masses) normalise() bool {
+	top, sum := m.exp()
+	if sum == 0 {
+		return false
 	}
-	t.a, t.b = append(t.a, restZ), append(t.b, restT)
+	m.scale(1/sum, -top, math.Log(sum))
 	return true
 }
 
@@ -126,10 +174,11 @@ func (q *bucketJob) complete(t *bucketTerms, restZ, restT float64) bool {
 // errors don't average out over so few entries.
 const maxExactEntries = 512
 
-// split stores the log-probabilities of the bucket's ids in lp, and otherwise skips these ids. With keep, it stores the
-// exponentials of all other entries. It fails if the row lacks a softmax.
+// split stores the probabilities of the bucket's ids in of, normalised if renorm is set, and sums the row without these
+// ids. With keep, it stores the exponentials of all other entries. It fails if the row lacks a softmax or, if
+// renormalised, mass on the support.
 func (w *worker) split(
-	m *Matrix, row int, tau float64, next unsafe.Pointer, keep bool, lp []float64, s *split,
+	m *Matrix, row int, tau float64, next unsafe.Pointer, keep, renorm bool, of *masses, s *split,
 ) bool {
 	p, ids := m.row(row), w.bucket.ids
 	path := w.path
@@ -149,64 +198,103 @@ func (w *worker) split(
 	if keep {
 		w.keep(m.Cols)
 	}
-	top, ok := math.Inf(-1), tau > 1e-6 && tau < 1e6
+	ok := tau > 1e-6 && tau < 1e6
 	for i, id := range ids {
-		lp[i] = load(p, m.DType, int(id)) / tau
-		ok = ok && lp[i] < math.MaxFloat32
-		top = max(top, lp[i])
+		x := load(p, m.DType, int(id)) / tau
+		of.log[i] = x
+		ok = ok && x < math.MaxFloat32
 	}
-	rest := norm{}
+	rest, top, sum := norm{}, 0.0, 0.0
 	if ok {
+		top, sum = of.exp()
+		w.skips.reset(m.Cols, ids...)
+		w.skips.fill(of, top, tau, w.a.dk)
 		rest = w.normaliser(0, p, m.DType, m.Cols, next, first, keep)
+		w.skips.clear()
 	}
 	if !rest.ok {
-		return w.splitExactly(m, row, tau, lp, s)
+		return w.splitExactly(m, row, tau, renorm, of, s)
 	}
 	outside := float64(rest.ref)/tau + rest.sum*math.Ln2
-	top = max(top, outside)
-	sum := math.Exp(outside - top)
-	for _, x := range lp {
-		sum += math.Exp(x - top)
+	all := max(top, outside)
+	unit := math.Exp(top - all)
+	restProb := math.Exp(outside - all)
+	total := restProb + sum*unit
+	log := math.Log(total)
+	s.lse, s.rest, s.restProb, s.total = all+log, (outside-all)-log, restProb/total, rest.total
+	switch {
+	case !renorm:
+		of.scale(unit/total, -all, log)
+	case sum == 0:
+		return false
+	default:
+		of.scale(1/sum, -top, math.Log(sum))
 	}
-	s.lse = top + math.Log(sum)
-	for i := range lp {
-		lp[i] = (lp[i] - top) - math.Log(sum)
-	}
-	s.rest, s.total = (outside-top)-math.Log(sum), rest.total
 	return true
 }
 
 // splitExactly is the float64 definition of split.
-func (w *worker) splitExactly(m *Matrix, row int, tau float64, lp []float64, s *split) bool {
+func (w *worker) splitExactly(m *Matrix, row int, tau float64, renorm bool, of *masses, s *split) bool {
 	z := newRefRow(m.row(row), m.DType, m.Cols, tau)
 	s.lse = z.lse()
 	if !z.finite {
 		return false
 	}
 	for i, id := range w.bucket.ids {
-		lp[i] = z.y(int(id)) - z.s
+		of.log[i] = z.y(int(id)) - z.s
+		of.prob[i] = math.Exp(of.log[i])
 	}
 	s.rest, s.exact = z.complement(w.bucket.ids), &z
-	return true
+	s.restProb = math.Exp(s.rest)
+	return !renorm || of.normalise()
 }
 
-// buckets computes the loss over the support and, unless renormalised, one bucket for all other entries.
-func (q *bucketJob) buckets(w *worker, res *rowResult, s *split, grad []float32, scale float64) {
-	o, t, ids := q.opt, &w.bucket.terms, w.bucket.ids
-	g := slices.Grow(w.bucket.g[:0], len(t.a))[:len(t.a)]
-	w.bucket.g = g
-	res.loss = 0
-	sum := 0.0
-	for i := range t.a {
-		l, d := entryTerms(t.a[i], t.b[i], t.b[i]-t.a[i], o.Beta, t.bregman)
+// addTerms adds the terms' losses to res, sets g to their free derivatives, and returns the sum of g. For rows that are
+// summed in float32, the terms come from the table, as far as it reaches.
+func (q *bucketJob) addTerms(t *bucketTerms, g []float64, res *rowResult) (sum float64) {
+	const most = 40 // nats; the table doesn't reach farther
+	o, most32 := q.opt, -1.0
+	if q.table != nil && t.bregman && q.student.Cols > maxExactEntries {
+		most32 = most
+	}
+	a, b, x, p := t.student.log, t.teacher.log, t.student.prob, t.teacher.prob
+	for i := range g {
+		var l, free float64
+		if d := b[i] - a[i]; math.Abs(d) < most32 {
+			larger := x[i]
+			if p[i] > larger {
+				larger = p[i]
+			}
+			at, f := segment(d * (math.Log2E / q.table.h))
+			l, free = q.table.pieces[at].at(f)*larger*math.Ln2, q.table.rates[at].at(f)*math.Ln2
+			if o.Beta == 0 {
+				free *= larger
+			} else {
+				free *= x[i]
+			}
+		} else {
+			l, free = entryTerms(a[i], b[i], d, o.Beta, t.bregman)
+		}
 		if o.clipsElements() && l > o.ClipValue {
-			l, d = o.ClipValue, 0
+			l, free = o.ClipValue, 0
 			res.clipped++
 		}
 		res.loss += l
-		sum += d
-		g[i] = d
+		sum += free
+		g[i] = free
 	}
+	return sum
+}
+
+// buckets computes the loss over the support and, unless renormalised, one bucket for all other entries, with its
+// gradient.
+func (q *bucketJob) buckets(w *worker, res *rowResult, s *split, grad []float32, scale float64) {
+	o, t, ids := q.opt, &w.bucket.terms, w.bucket.ids
+	n := len(t.student.log)
+	g := slices.Grow(w.bucket.g[:0], n)[:n]
+	w.bucket.g = g
+	res.loss = 0
+	sum := q.addTerms(t, g, res)
 	flat := o.clipToken(res)
 	switch {
 	case grad == nil:
@@ -223,13 +311,13 @@ func (q *bucketJob) buckets(w *worker, res *rowResult, s *split, grad []float32,
 			grad[i] = float32((math.Exp(y-t.restZ)*rest - math.Exp(y)*sum) * scale)
 		}
 	default:
-		w.scaleKept(grad, (g[len(g)-1]-math.Exp(t.restZ)*sum)*scale/s.total)
+		w.scaleKept(grad, (g[len(g)-1]-s.restProb*sum)*scale/s.total)
 	}
 	if flat {
 		return
 	}
 	for i, id := range ids {
-		grad[id] = float32((g[i] - math.Exp(t.a[i])*sum) * scale)
+		grad[id] = float32((g[i] - t.student.prob[i]*sum) * scale)
 	}
 }
 

@@ -71,11 +71,13 @@ func TestSplit(t *testing.T) {
 			}
 			w.bucket.ids = ids
 			tau := []float64{1, 0.7, 2}[r.IntN(3)]
-			got, want := make([]float64, len(ids)), make([]float64, len(ids))
+			var gotOf, wantOf masses
+			gotOf.resize(len(ids))
+			wantOf.resize(len(ids))
 			var fast, exact split
-			w.skips = append(w.skips[:0], ids...)
-			slices.Sort(w.skips)
-			a, b := w.split(&m, 0, tau, nil, true, got, &fast), w.splitExactly(&m, 0, tau, want, &exact)
+			a := w.split(&m, 0, tau, nil, true, false, &gotOf, &fast)
+			b := w.splitExactly(&m, 0, tau, false, &wantOf, &exact)
+			got, want := gotOf.log, wantOf.log
 			if a != b {
 				t.Fatalf("V %d k %d: has a softmax: %v, want %v", n, k, a, b)
 			}
@@ -94,5 +96,37 @@ func TestSplit(t *testing.T) {
 			}
 		}
 		t.Logf("largest error of a normaliser: %.1e", worst)
+	})
+}
+
+// TestSplitNearHalf checks that subtracting an entry that holds much of a short row costs the rest little accuracy.
+func TestSplitNearHalf(t *testing.T) {
+	const n = 3000
+	forPaths(t, func(t *testing.T, path string) {
+		p, err := findPath(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, r, worst := newWorker(p), rand.New(rand.NewPCG(5, 6)), 0.0
+		for range 300 {
+			z := make([]float32, n)
+			normal(r, z, 2)
+			z[17] = float32(7 + 5*r.Float64()) // from 5 % to 90 %
+			m := F32Matrix(z, 1, n)
+			w.bucket.ids = []int32{17}
+			for _, keep := range []bool{false, true} {
+				var of masses
+				of.resize(1)
+				var fast, exact split
+				if !w.split(&m, 0, 1, nil, keep, false, &of, &fast) || !w.splitExactly(&m, 0, 1, false, &of, &exact) {
+					t.Fatal("the row has no softmax")
+				}
+				worst = max(worst, math.Abs(fast.rest-exact.rest))
+			}
+		}
+		t.Logf("largest error: %.2g", worst)
+		if worst > 1e-7 {
+			t.Errorf("the rest's logarithm is off by %.2g", worst)
+		}
 	})
 }

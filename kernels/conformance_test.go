@@ -32,7 +32,7 @@ func gateOf(string) gate {
 	return gate{3e-6, 1e-11, 5e-6} // the table form needs no wider gate on any path
 }
 
-// far reports whether got is outside the gate of want. Values beyond float32 count as infinite.
+// far reports whether got is outside the gate of want. Values beyond float32 count as infinite, to within the gate.
 func (g gate) far(got, want float64) bool {
 	if math.IsNaN(want) {
 		return !math.IsNaN(got)
@@ -41,7 +41,7 @@ func (g gate) far(got, want float64) bool {
 		return false
 	}
 	if want > math.MaxFloat32 {
-		return !(got > math.MaxFloat32)
+		return !(got > math.MaxFloat32*(1-g.rel))
 	}
 	return !(math.Abs(got-want) <= g.rel*math.Abs(want)+g.abs)
 }

@@ -35,6 +35,9 @@ type tileSet struct {
 	keepAny           [3]tileFunc
 	keptJSD, keptEven [3]tileFunc
 
+	// the float64 tiles: for normalisers, for beta 0 and 1, and for other beta; nil means the portable ones
+	wideSum, wideEnd, wideMix tileFunc
+
 	// like keep, but accurate to within float64 rounding; may be nil
 	exact [3]tileFunc
 

@@ -38,7 +38,7 @@ func TestGuardPages(t *testing.T) {
 				f(z)[i], f(w)[i] = float32(i%7), float32(i%4)
 			}
 			h := func(b []byte) []uint16 { return unsafe.Slice((*uint16)(unsafe.Pointer(&b[len(b)-2*n])), n) }
-			for _, beta := range []float64{0.5, 0.1, 0} {
+			for _, beta := range []float64{0.5, 0.1, 0, 1e-6} { // the last takes float64 tiles
 				j, err := cachedJSD(Options{Beta: beta, Temperature: 1, Path: path})
 				if err != nil {
 					t.Fatal(err)

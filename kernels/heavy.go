@@ -67,8 +67,8 @@ func (r *row) pick(i, m int, threshold float32) (top float32) {
 	return top
 }
 
-// second returns what a row keeps, besides the student's exponentials, for m entries from entry i on: the teacher's
-// exponentials or the raw gradient.
+// second returns the values that a row keeps in addition to the student's exponentials, for m entries from entry i on.
+// They are the teacher's exponentials or the raw gradient.
 func (r *row) second(i, m int) []float32 {
 	if r.p.kind == klPass {
 		return r.raw(i)[:m]

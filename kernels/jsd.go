@@ -18,10 +18,9 @@ type JSD struct {
 	end   bool // beta is 0 or 1
 	exact bool // every row takes the float64 path
 	pool  runPool
-	// gradPath computes gradients: it equals path unless beta is so close to 0 or 1 that the path's table is too
-	// coarse.
-	gradPath *tileSet
-	gradPool runPool
+	// steep means that beta is so close to 0 or 1 that the path's table is too coarse for gradients, which then take
+	// the float64 path.
+	steep bool
 }
 
 // NewJSD checks the options and fits the table for its beta.
@@ -30,12 +29,9 @@ func NewJSD(o Options) (*JSD, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &JSD{opt: o, path: path, gradPath: path, end: o.Beta == 0 || o.Beta == 1}
+	j := &JSD{opt: o, path: path, end: o.Beta == 0 || o.Beta == 1}
 	interior := min(o.Beta, 1-o.Beta)
-	if path.tabH > 0 && !j.end && interior < steepEnd {
-		all := paths()
-		j.gradPath = all[len(all)-1] // purego
-	}
+	j.steep = path.tabH > 0 && !j.end && interior < steepEnd
 	j.exact = (!j.end && interior < nearEnd) || (j.end && o.Clip == ClipElement) ||
 		o.Temperature < 1e-6 || o.Temperature > 1e6
 	if !j.exact {
@@ -48,7 +44,7 @@ func NewJSD(o Options) (*JSD, error) {
 const nearEnd = 1e-4
 
 // steepEnd is the distance of beta from 0 or 1 below which the bend of psi is in a wide segment of the signed table,
-// where rate has a relative error of more than 2e-6: gradients are then left to the portable tiles.
+// where rate has a relative error of more than 2e-6.
 const steepEnd = 0.004
 
 // Path returns the name of the path in use.
@@ -87,7 +83,7 @@ type Stats struct {
 	NonFinite int     // rows without a softmax, whose loss is NaN
 	Infinite  int     // rows with loss +Inf, from a support mismatch at beta 0 or 1
 	Clipped   int     // clipped entries or row losses
-	Exact     int     // rows computed on the float64 path, about a hundred times slower; see Slow
+	Exact     int     // rows computed on the float64 path, 5 to 300 times slower; see Slow
 	// MassClamped counts sparse rows whose teacher probabilities summed to slightly more than 1, with RestBucket.
 	MassClamped int
 }
@@ -98,7 +94,7 @@ func (s Stats) Slow() string {
 	if s.Exact*100 <= s.Active {
 		return ""
 	}
-	return fmt.Sprintf("%d of %d rows of logits took the float64 path, which is about a hundred times slower: they hold a "+
+	return fmt.Sprintf("%d of %d rows of logits took the float64 path, which is 5 to 300 times slower: they hold a "+
 		"NaN, an infinity or logits in the thousands, or the options require it: element clips at beta 0 or 1, a beta "+
 		"within %g of 0 or 1", s.Exact, s.Active, nearEnd)
 }
@@ -216,7 +212,7 @@ func overlap(g []float32, m *Matrix) bool {
 }
 
 // Run computes the loss and the results requested by out. It computes the gradient if out.Grad is set. Once warm, it
-// allocates nothing, except for rows that need the float64 path.
+// allocates nothing, except for rows that only the scalar definition can compute, such as rows without a softmax.
 func (j *JSD) Run(b *Batch, out *Output) (Stats, error) {
 	v, err := b.check(out)
 	if err == nil && out.Grad != nil && b.Student.Rows > 0 && overlap(out.Grad, &b.Teacher) {
@@ -225,12 +221,8 @@ func (j *JSD) Run(b *Batch, out *Output) (Stats, error) {
 	if err != nil || b.Student.Rows == 0 {
 		return Stats{}, err
 	}
-	pool, path := &j.pool, j.path
-	if out.Grad != nil {
-		pool, path = &j.gradPool, j.gradPath
-	}
-	r := pool.get(path)
-	defer pool.put(r)
+	r := j.pool.get(j.path)
+	defer j.pool.put(r)
 	r.dense = jsdJob{j: j, b: b, out: out, v: v}
 	r.job = &r.dense
 	return r.reduce(&j.opt, v, &b.Student, b.Labels, b.Weights, b.Upstream, out)
@@ -283,6 +275,9 @@ type run struct {
 	path    *tileSet
 	job     job
 	dense   jsdJob    // job points to this field in a dense run, to avoid an allocation
+	support bucketJob // like dense, for a divergence on a support
+	probs   []float64 // a sparse teacher's probabilities
+	seen    []uint64  // a bitmap of the vocabulary, all zero between checks
 	factor  float64   // of each row's gradient
 	weights []float32 // of the rows, or nil
 	taken   atomic.Int64
@@ -310,7 +305,7 @@ func (r *run) reduce(
 	clearIgnored(out, student, labels)
 	r.do(o.Workers)
 	st, err := r.collect(o, out, denom)
-	r.job, r.dense, r.weights = nil, jsdJob{}, nil
+	r.job, r.dense, r.support, r.weights = nil, jsdJob{}, bucketJob{}, nil
 	return st, err
 }
 

@@ -182,15 +182,16 @@ func (w *worker) logProb(
 	a := &w.a
 	a.k = float32(math.Log2E / tau)
 	a.dk = float64(a.k)
-	w.skips = append(w.skips[:0], int32(y))
+	x := load(p, d, y)
+	w.skips.reset(n, int32(y))
+	w.skips.top, w.skips.parts[w.skips.tile(y)] = x, 1
 	sum := w.path.sum[d]
 	if grad != nil {
 		sum = w.path.keep[d]
 		w.keep(n)
 	}
 	rest := w.normaliser(0, p, d, n, next, sum, grad != nil)
-	w.skips = w.skips[:0]
-	x := load(p, d, y)
+	w.skips.clear()
 	if !rest.ok || math.IsInf(x, 0) || math.IsNaN(x) || math.Abs(a.dk*x) > maxNormaliser || tau < 1e-6 || tau > 1e6 {
 		return slowLogProb(p, d, n, y, tau, grad, scale), true
 	}

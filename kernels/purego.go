@@ -37,7 +37,7 @@ func decode(p unsafe.Pointer, d DType, n int, buf *[tile]float32) []float32 {
 	return buf[:n]
 }
 
-// exp2 returns 2^y for y <= 1000, with a relative error below 1e-10. It returns NaN for NaN, and 0 for y < -1000.
+// exp2 returns 2^y for y <= 1000, with a relative error below 1e-13. It returns NaN for NaN, and 0 for y < -1000.
 func exp2(y float64) float64 {
 	if !(y >= -1000) {
 		if y != y {
@@ -48,13 +48,14 @@ func exp2(y float64) float64 {
 	const magic = 3 << 51
 	z := y + magic
 	f := y - (z - magic)
-	p := 1.325080551750225e-06*f + 1.5303700711365693e-05
-	p = p*f + 0.00015403475186530786
-	p = p*f + 0.0013333478473685416
-	p = p*f + 0.00961812913523614
-	p = p*f + 0.055504109063258665
-	p = p*f + 0.24022650695888503
-	p = p*f + 0.6931471805568324
+	p := 1.0205905413765595e-07*f + 1.325964524488711e-06
+	p = p*f + 1.5252672924850737e-05
+	p = p*f + 0.0001540343375125101
+	p = p*f + 0.0013333558200794592
+	p = p*f + 0.009618129193934313
+	p = p*f + 0.05550410866465167
+	p = p*f + 0.2402265069564034
+	p = p*f + 0.6931471805599462
 	p = p*f + 1.0
 	return p * math.Float64frombits((math.Float64bits(z)+1023)<<52)
 }

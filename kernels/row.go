@@ -21,7 +21,8 @@ type worker struct {
 	row    row       // the current row, stored here so that it isn't allocated
 	heavy  []heavy   // a gradient's entries that are computed in float64
 	rates  []float32 // the table of a row's ratePass
-	skips  []int32   // entries that normaliser skips, in ascending order
+	skips  skips     // entries that normaliser skips
+	rows   *wideRows // the constants of float64 tiles; nil until needed
 	bucket bucketRow // memory for a row of a bucketJob
 	copied *[tile]float32
 	zero   *[tile]float32
@@ -59,7 +60,8 @@ func (w *worker) release() {
 	a := &w.a
 	a.s, a.t, a.g, a.out, a.pfs, a.pft, a.tab, a.table = nil, nil, nil, nil, nil, nil, nil, nil
 	a.kept, a.keptT = nil, nil
-	w.row, w.skips = row{}, w.skips[:0]
+	w.row = row{}
+	w.skips.clear()
 }
 
 var negInf = float32(math.Inf(-1))
@@ -149,6 +151,7 @@ func (w *worker) normaliser(
 	a, size := &w.a, d.Size()
 	full := n &^ (block - 1)
 	f := firstPass{w: w, side: side, d: d, p: p, n: n}
+	rounds := keep && n > maxExactEntries // the tiles sum the kept values, which are rounded
 	if !f.start() {
 		return norm{}
 	}
@@ -161,8 +164,13 @@ func (w *worker) normaliser(
 			a.kept = unsafe.Pointer(&w.kept[side][i])
 		}
 		m := tileAt(i, n)
-		a.s, a.n = f.tile(i, m), m
+		a.s, a.n = from(&w.padS, p, d, n, i), m
 		call(sum, a)
+		if part := w.skips.part(i); part != 0 && !w.skips.subtract(a, part*f.skipped, rounds) {
+			w.skips.parts[w.skips.tile(i)] = math.Inf(1)
+			a.s = f.tile(i, m)
+			call(sum, a)
+		}
 		if a.sum < 1.2e18 {
 			f.total += a.sum
 			w.sums[side] = append(w.sums[side], a.sum)
@@ -177,22 +185,100 @@ func (w *worker) normaliser(
 		}
 		i = 0
 	}
+	if rounds {
+		f.total -= w.skips.kept(w.kept[side])
+	}
 	return a.norm(f.ref, a.ref, f.total)
 }
 
-// without returns the n entries of a row starting at entry i, with the skipped ones masked.
-func (w *worker) without(p unsafe.Pointer, d DType, i, n int) unsafe.Pointer {
-	at, _ := slices.BinarySearch(w.skips, int32(i))
-	if at == len(w.skips) || int(w.skips[at]) >= i+n {
-		return p
+// skips are the entries of a row that normaliser skips, in any order. Usually a tile is summed with them, and their
+// part is then subtracted. If that would be inaccurate, the tile is summed again without them.
+type skips struct {
+	ids []int32
+	top float64 // the largest of their logits
+	// the sum of 2^(k*x - k*top) over each tile's skipped entries; infinite if one of them is too small for float64, or
+	// if the tile was summed without them
+	parts []float64
+	full  int // entries in whole blocks
+}
+
+func (s *skips) clear() { s.ids, s.parts = s.ids[:0], s.parts[:0] }
+
+// reset sets the skipped entries of a row of n entries, and clears the parts.
+func (s *skips) reset(n int, ids ...int32) {
+	s.full = n &^ (block - 1)
+	s.ids, s.parts = append(s.ids[:0], ids...), slices.Grow(s.parts[:0], n/tile+2)[:n/tile+2]
+	clear(s.parts)
+}
+
+// tile returns the number of the tile that contains entry i.
+func (s *skips) tile(i int) int {
+	if i >= s.full {
+		return (s.full + tile - 1) / tile
 	}
+	return i / tile
+}
+
+// fill computes the parts from the entries' exponentials, e^(log - top). It allows for the rounding of k, because tiles
+// sum powers of 2^k.
+func (s *skips) fill(of *masses, top, tau, k float64) {
+	s.top = top * tau
+	off := k*tau*math.Ln2 - 1
+	for i, id := range s.ids {
+		e := of.prob[i] * (1 + (of.log[i]-top)*off)
+		switch {
+		case of.prob[i] == 0 && of.log[i] < -math.MaxFloat64:
+			e = 0
+		case e < 1e-250:
+			e = math.Inf(1)
+		}
+		s.parts[s.tile(int(id))] += e
+	}
+}
+
+func (s *skips) part(i int) float64 {
+	if len(s.ids) == 0 {
+		return 0
+	}
+	return s.parts[s.tile(i)]
+}
+
+// subtract removes a part from a tile's sum or, with keep, leaves that to kept. It returns false if the difference
+// would be inaccurate, because a large entry's rounding errors don't average out. In a long row, the errors of one tile
+// matter less, so its part may be larger.
+func (s *skips) subtract(a *tileArgs, part float64, keep bool) bool {
+	most := min(1, float64(len(s.parts)-1)/8)
+	if a.sum >= 1.2e18 || !(part <= most*(a.sum-part)) {
+		return false
+	}
+	if !keep {
+		a.sum -= part
+	}
+	return true
+}
+
+// kept returns the sum of the skipped entries' kept exponentials in tiles that were summed with them. Subtracting these
+// values cancels the entries exactly, rounding included.
+func (s *skips) kept(kept []float32) (sum float64) {
+	for _, id := range s.ids {
+		if !math.IsInf(s.parts[s.tile(int(id))], 1) {
+			sum += float64(kept[id])
+		}
+	}
+	return sum
+}
+
+// mask returns the n entries of a row starting at entry i, with the skipped ones masked.
+func (w *worker) mask(p unsafe.Pointer, d DType, i, n int) unsafe.Pointer {
 	if w.copied == nil {
 		w.copied = new([tile]float32)
 	}
 	c := unsafe.Pointer(w.copied)
 	copy(unsafe.Slice((*byte)(c), n*d.Size()), unsafe.Slice((*byte)(p), n*d.Size()))
-	for ; at < len(w.skips) && int(w.skips[at]) < i+n; at++ {
-		maskEntry(c, d, int(w.skips[at])-i)
+	for _, id := range w.skips.ids {
+		if at := int(id) - i; at >= 0 && at < n {
+			maskEntry(c, d, at)
+		}
 	}
 	return c
 }
@@ -207,10 +293,17 @@ type firstPass struct {
 	ref    float32
 	total  float64
 	raised bool // the reference is the row's largest entry
+	// skips.parts times this factor is in the units of the sum
+	skipped float64
 }
 
+// tile returns m entries starting at entry i, without the skipped ones.
 func (f *firstPass) tile(i, m int) unsafe.Pointer {
-	return f.w.without(from(&f.w.padS, f.p, f.d, f.n, i), f.d, i, m)
+	p := from(&f.w.padS, f.p, f.d, f.n, i)
+	if len(f.w.skips.ids) == 0 {
+		return p
+	}
+	return f.w.mask(p, f.d, i, m)
 }
 
 // largest returns the row's largest entry.
@@ -249,6 +342,7 @@ func (f *firstPass) setReference() bool {
 	a := &f.w.a
 	a.ref = float32(a.dk * float64(f.ref))
 	a.dref = float64(a.ref)
+	f.skipped = math.Exp2(a.dk*f.w.skips.top - a.dref)
 	f.total, f.w.sums[f.side] = 0, f.w.sums[f.side][:0]
 	if f.side == 0 {
 		f.w.tops = f.w.tops[:0]
@@ -311,8 +405,8 @@ func (j *JSD) jsdRow(
 	w *worker, s, t unsafe.Pointer, d DType, n int, next nextRow, grad []float32, scale float64,
 ) rowResult {
 	o, a, path := &j.opt, &w.a, w.path
-	if j.exact {
-		return j.slowRow(s, t, d, n, grad, scale)
+	if j.exact || j.steep && grad != nil {
+		return j.slowRow(w, s, t, d, n, grad, scale)
 	}
 	a.k = float32(math.Log2E / o.Temperature)
 	a.dk = float64(a.k)
@@ -329,7 +423,7 @@ func (j *JSD) jsdRow(
 	wantG := grad != nil || o.clipsElements()
 	zs, zt := j.firstPasses(w, s, t, d, n, next, wantG)
 	if !zs.ok || !zt.ok {
-		return j.slowRow(s, t, d, n, grad, scale)
+		return j.slowRow(w, s, t, d, n, grad, scale)
 	}
 	res := rowResult{lseZ: zs.l * math.Ln2, lseT: zt.l * math.Ln2}
 	if math.Abs(zs.sum-zt.sum) < 2e-6 && constantApart(s, t, d, n) {
@@ -347,7 +441,7 @@ func (j *JSD) jsdRow(
 		ok = r.gradient(&res, grad, scale)
 	}
 	if !ok {
-		return j.slowRow(s, t, d, n, grad, scale)
+		return j.slowRow(w, s, t, d, n, grad, scale)
 	}
 	return res
 }
@@ -367,7 +461,7 @@ type row struct {
 	read   light     // the sums of the single pass for a gradient at beta 0 or 1
 }
 
-// choose selects the next second pass.
+// choose plans the next second pass, of the given kind.
 func (r *row) choose(k passKind) {
 	r.p = r.j.plan(r.w, r.zs, r.zt, r.d, k)
 	if k == ratePass {
@@ -757,8 +851,12 @@ func (w *worker) thirdPass(zero *[tile]float32, out []float32) float64 {
 	return float64(top)
 }
 
-// slowRow computes a row by the float64 definition.
-func (j *JSD) slowRow(s, t unsafe.Pointer, d DType, n int, grad []float32, scale float64) rowResult {
+// slowRow computes a row that float32 can't represent: on float64 tiles or, if that isn't possible, by the definition.
+func (j *JSD) slowRow(w *worker, s, t unsafe.Pointer, d DType, n int, grad []float32, scale float64) rowResult {
+	if res, ok := j.wideRow(w, s, t, d, n, grad, scale); ok {
+		res.exact = true
+		return res
+	}
 	of := d // type of s
 	var put func(i int, g float64)
 	if grad != nil { // grad may be the student's own memory: gather first

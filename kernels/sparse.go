@@ -17,10 +17,11 @@ type SparseTeacher struct {
 
 // SparseJSD is the divergence of a dense student from a sparse teacher.
 type SparseJSD struct {
-	opt  Options
-	rest Rest
-	path *tileSet
-	pool runPool
+	opt   Options
+	rest  Rest
+	path  *tileSet
+	table *table
+	pool  runPool
 }
 
 // NewSparseJSD makes a divergence over the teacher's ids. RestBucket adds a term for all other ids together: their
@@ -30,7 +31,7 @@ func NewSparseJSD(o Options, rest Rest) (*SparseJSD, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &SparseJSD{opt: o, rest: rest, path: path}, nil
+	return &SparseJSD{opt: o, rest: rest, path: path, table: o.supportTable()}, nil
 }
 
 // checkSupported validates the options of a divergence on a support and returns the path they choose.
@@ -39,6 +40,14 @@ func checkSupported(o *Options, rest Rest) (*tileSet, error) {
 		return nil, fail(CodeKind, "unknown rest %d", rest)
 	}
 	return o.choosePath()
+}
+
+// supportTable returns a table for the terms on a support, or nil if beta is too close to an end for a table.
+func (o *Options) supportTable() *table {
+	if interior := min(o.Beta, 1-o.Beta); interior > 0 && interior < nearEnd {
+		return nil
+	}
+	return newTable(o.Beta)
 }
 
 // Path returns the name of the path in use.
@@ -57,7 +66,7 @@ type SparseBatch struct {
 // log-probabilities.
 const massTolerance = 1e-3
 
-func (b *SparseBatch) check(rest Rest) error {
+func (b *SparseBatch) check(r *run, rest Rest) error {
 	err := cmp.Or(b.Student.check("student"), checkRows(b.Student.Rows, b.Labels, b.Weights))
 	t := &b.Teacher
 	switch {
@@ -70,21 +79,33 @@ func (b *SparseBatch) check(rest Rest) error {
 	case t.Offsets[0] != 0:
 		return fail(CodeOffsets, "invalid first offset %d: expected 0", t.Offsets[0])
 	}
-	for r := range b.Student.Rows {
-		if t.Offsets[r+1] < t.Offsets[r] {
-			return fail(CodeOffsets, "row %d: offsets decrease from %d to %d", r, t.Offsets[r], t.Offsets[r+1])
+	for row := range b.Student.Rows {
+		if t.Offsets[row+1] < t.Offsets[row] {
+			return fail(CodeOffsets, "row %d: offsets decrease from %d to %d", row, t.Offsets[row], t.Offsets[row+1])
 		}
 	}
 	if end := t.Offsets[b.Student.Rows]; end != len(t.IDs) {
 		return fail(CodeOffsets, "the last offset is %d, but there are %d ids", end, len(t.IDs))
 	}
-	seen := make([]uint64, b.Student.Cols/64+1)
-	for r := range b.Student.Rows {
-		if b.Labels != nil && b.Labels[r] == IgnoreIndex {
+	return b.checkSupports(r, rest)
+}
+
+// checkSupports validates the rows' ids and log-probabilities, and keeps the probabilities in r unless they are to be
+// renormalised.
+func (b *SparseBatch) checkSupports(r *run, rest Rest) error {
+	t := &b.Teacher
+	words := b.Student.Cols/64 + 1
+	r.seen = slices.Grow(r.seen[:0], words)[:words] // checkSupport leaves it all-zero
+	r.probs = slices.Grow(r.probs[:0], len(t.IDs))[:len(t.IDs)]
+	for row := range b.Student.Rows {
+		if b.Labels != nil && b.Labels[row] == IgnoreIndex {
 			continue
 		}
-		ids, lp := t.row(r)
-		if err := checkSupport(r, ids, lp, b.Student.Cols, rest, seen); err != nil {
+		ids, lp := t.row(row)
+		if err := checkSupport(row, ids, lp, b.Student.Cols, rest, r.seen); err != nil {
+			return err
+		}
+		if err := checkMass(row, lp, rest, r.probs[t.Offsets[row]:]); err != nil {
 			return err
 		}
 	}
@@ -117,54 +138,60 @@ func checkSupport(r int, ids []int32, lp []float32, v int, rest Rest, seen []uin
 			return fail(CodeLogProb, "row %d: log-probability at index %d is %v", r, i, x)
 		}
 	}
-	renorm := rest == RestRenormalise
-	mass := logSum(len(lp), func(i int) float64 { return float64(lp[i]) })
-	switch {
-	case renorm && len(ids) == 0:
+	if rest == RestRenormalise && len(ids) == 0 {
 		return fail(CodeIDs, "row %d: the support is empty, nothing to renormalise", r)
-	case renorm && math.IsInf(mass, -1):
-		return fail(CodeLogProb, "row %d: every log-probability is -Inf, nothing to renormalise", r)
-	case !renorm && mass > massTolerance:
-		return fail(CodeMass, "row %d: the total probability exceeds 1 (log mass %.4g): are these logits?", r, mass)
-	case renorm && slices.Max(lp) > massTolerance:
-		return fail(CodeMass, "row %d: probability above 1 (log-probability %v): are these logits?", r, slices.Max(lp))
 	}
 	return nil
 }
 
-// logSum returns log sum exp(x(i)), or -Inf without terms.
-func logSum(n int, x func(int) float64) float64 {
-	m := math.Inf(-1)
-	for i := range n {
-		m = max(m, x(i))
+// checkMass validates a row's log-probabilities and stores the probabilities in probs, unless they are renormalised.
+func checkMass(r int, lp []float32, rest Rest, probs []float64) error {
+	if rest == RestRenormalise {
+		switch top := slices.Max(lp); {
+		case math.IsInf(float64(top), -1):
+			return fail(CodeLogProb, "row %d: every log-probability is -Inf, nothing to renormalise", r)
+		case top > massTolerance:
+			return fail(CodeMass, "row %d: probability above 1 (log-probability %v): are these logits?", r, top)
+		}
+		return nil
 	}
-	if math.IsInf(m, -1) {
-		return m
+	sum := 0.0
+	for i, x := range lp {
+		y := float64(x) * math.Log2E
+		if y > 1000 { // several times faster than min
+			y = 1000
+		}
+		p := exp2(y)
+		probs[i] = p
+		sum += p
 	}
-	s := 0.0
-	for i := range n {
-		s += math.Exp(x(i) - m)
+	if mass := math.Log(sum); mass > massTolerance {
+		return fail(CodeMass, "row %d: the total probability exceeds 1 (log mass %.4g): are these logits?", r, mass)
 	}
-	return m + math.Log(s)
+	return nil
 }
 
 // Run computes the loss and the results requested by out; see JSD.Run. It sets TeacherLSE to 0.
 func (j *SparseJSD) Run(b *SparseBatch, out *Output) (Stats, error) {
-	err := b.check(j.rest)
+	r := j.pool.get(j.path)
+	defer j.pool.put(r)
+	err := b.check(r, j.rest)
 	if err == nil {
-		err = out.check(&b.Student)
+		err = out.check(&b.Student) // not before b.check, because it reads the student's memory
 	}
 	if err != nil || b.Student.Rows == 0 {
 		return Stats{}, err
 	}
-	r := j.pool.get(j.path)
-	defer j.pool.put(r)
-	r.job = &bucketJob{opt: &j.opt, student: &b.Student, sparse: &b.Teacher, out: out, rest: j.rest}
+	r.support = bucketJob{
+		opt: &j.opt, table: j.table, student: &b.Student, sparse: &b.Teacher, probs: r.probs, out: out, rest: j.rest,
+	}
+	r.job = &r.support
 	return r.reduce(&j.opt, b.Student.Cols, &b.Student, b.Labels, b.Weights, b.Upstream, out)
 }
 
-// tailMass returns 1 - sum exp(lp), subtracting the largest term first so that nothing cancels if it is nearly 1.
-func tailMass(lp []float32) float64 {
+// tailMass returns 1 - sum exp(lp), given each exp(lp) in probs. It subtracts the largest first, so that nothing
+// cancels if the sum is nearly 1.
+func tailMass(lp []float32, probs []float64) float64 {
 	if len(lp) == 0 {
 		return 1
 	}
@@ -175,9 +202,9 @@ func tailMass(lp []float32) float64 {
 		}
 	}
 	rest := -math.Expm1(float64(lp[top]))
-	for i, v := range lp {
+	for i, p := range probs[:len(lp)] {
 		if i != top {
-			rest -= math.Exp(float64(v))
+			rest -= p
 		}
 	}
 	return rest
@@ -185,11 +212,12 @@ func tailMass(lp []float32) float64 {
 
 // TopKJSD is the divergence on the student's own k most probable entries, with a dense teacher.
 type TopKJSD struct {
-	opt  Options
-	k    int
-	rest Rest
-	path *tileSet
-	pool runPool
+	opt   Options
+	k     int
+	rest  Rest
+	path  *tileSet
+	table *table
+	pool  runPool
 }
 
 // NewTopKJSD keeps the k largest student logits of a row, preferring the lower index on ties. The gradient treats the
@@ -202,7 +230,7 @@ func NewTopKJSD(o Options, k int, rest Rest) (*TopKJSD, error) {
 	if k < 1 {
 		return nil, fail(CodeK, "k is %d: want at least 1", k)
 	}
-	return &TopKJSD{opt: o, k: k, rest: rest, path: path}, nil
+	return &TopKJSD{opt: o, k: k, rest: rest, path: path, table: o.supportTable()}, nil
 }
 
 // Path returns the name of the path in use.
@@ -217,11 +245,15 @@ func (j *TopKJSD) Run(b *Batch, out *Output) (Stats, error) {
 	if err != nil || b.Student.Rows == 0 {
 		return Stats{}, err
 	}
-	teacher := b.Teacher
-	teacher.Stride, teacher.Cols = teacher.stride(), vocab
 	r := j.pool.get(j.path)
 	defer j.pool.put(r)
 	k := min(j.k, b.Student.Cols)
-	r.job = &bucketJob{opt: &j.opt, student: &b.Student, teacher: &teacher, k: k, out: out, rest: j.rest}
+	r.support = bucketJob{
+		opt: &j.opt, table: j.table, student: &b.Student, dense: b.Teacher, k: k, out: out, rest: j.rest,
+	}
+	teacher := &r.support.dense
+	teacher.Stride, teacher.Cols = teacher.stride(), vocab
+	r.support.teacher = teacher
+	r.job = &r.support
 	return r.reduce(&j.opt, b.Student.Cols, &b.Student, b.Labels, b.Weights, b.Upstream, out)
 }

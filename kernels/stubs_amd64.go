@@ -113,6 +113,15 @@ func finishAVX512(a *tileArgs)
 func streamAVX512(a *tileArgs)
 
 //go:noescape
+func wideSumAVX512(a *tileArgs)
+
+//go:noescape
+func wideEndAVX512(a *tileArgs)
+
+//go:noescape
+func wideMixAVX512(a *tileArgs)
+
+//go:noescape
 func maxF32AVX2(a *tileArgs)
 
 //go:noescape
@@ -213,3 +222,12 @@ func klReverseF16AVX2(a *tileArgs)
 
 //go:noescape
 func finishAVX2(a *tileArgs)
+
+//go:noescape
+func wideSumAVX2(a *tileArgs)
+
+//go:noescape
+func wideEndAVX2(a *tileArgs)
+
+//go:noescape
+func wideMixAVX2(a *tileArgs)

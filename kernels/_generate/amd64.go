@@ -42,6 +42,7 @@ func amd64Tiles(own numbers) *ir.File {
 	g.sum512(bf16, true, true)
 	g.finish512(false)
 	g.finish512(true)
+	g.doubles("AVX512", zmm)
 	g.narrowConstants()
 	for _, d := range dtypes {
 		g.max256(d)
@@ -57,6 +58,7 @@ func amd64Tiles(own numbers) *ir.File {
 		}
 	}
 	g.finish256()
+	g.doubles("AVX2", ymm)
 	return compile(g.Context)
 }
 

@@ -23,7 +23,8 @@ type kl512 struct {
 	sums     []VecPhysical // 2^ys, 2^yt, kl, klAbs in float64
 }
 
-// klGroup is two vectors of each side. At the end, s.p holds the sums of 2^ys and kl, and t.p those of 2^yt and klAbs.
+// klGroup is two vectors of each side. At the end, s.p holds the sums of 2^ys and kl, and t.p the sums of 2^yt and
+// klAbs.
 type klGroup struct{ s, t sumGroup }
 
 func (g *generator) kl512(d dtype, gradient string) {

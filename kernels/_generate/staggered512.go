@@ -37,7 +37,7 @@ func interleave(a, b stream) {
 
 func (s stream) write() { interleave(s, nil) }
 
-// nextStep sets next to the index of the step after i or, after the last step, to 0: what is loaded there goes unused,
+// nextStep sets next to the index of the step after i or, after the last step, to 0. The values loaded at 0 go unused,
 // but nothing beyond the tile is read.
 func (g *generator) nextStep(i Register, n Op, next, zero Register, entries int) {
 	g.LEAQ(Mem{Base: i, Disp: entries}, next)
