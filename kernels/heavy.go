@@ -163,7 +163,7 @@ func (r *row) adjustPass() bool {
 	if p.kind != ratePass || p.pivot != p.natural() || !(student > 0) {
 		return false
 	}
-	if mean := a.sumG/student + p.pivot; mean > -math.Log2(1-r.j.opt.Beta)/p.h/2 {
+	if mean := a.sumG/student + p.pivot; mean != p.pivot && mean > -math.Log2(1-r.j.opt.Beta)/p.h/2 {
 		r.setPivot(mean)
 		return true
 	}

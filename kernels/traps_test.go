@@ -240,7 +240,7 @@ func FuzzPaths(f *testing.F) {
 		for _, p := range Paths() {
 			o.Path = p
 			got, grad := one(t, o, z, w)
-			// In rows of few distinct values, roundings don't average out: 3.2e-6 at worst, at beta 1.
+			// In rows of few distinct values, roundings don't average out: the worst seen are 3.2e-6.
 			if (gate{4e-6, 1e-11, 0}).far(got, want) {
 				t.Fatalf("%s beta %g: %g, reference %g", p, o.Beta, got, want)
 			}
