@@ -19,10 +19,11 @@ const (
 	ByBatch            // divides by the standard deviation of all rewards collected
 )
 
-// advantageEps is added to the standard deviation, which is 0 if all rewards are equal. The value is TRL's.
+// advantageEps is added to the standard deviation, which is 0 if all rewards are equal. TRL uses the same
+// value.
 const advantageEps = 1e-4
 
-// tasks holds the tasks that rollouts belong to, with their reward statistics.
+// tasks holds the tasks of the rollouts and their reward statistics.
 type tasks struct {
 	by   map[taskKey]int64
 	list []moments // tasks by number, in order of first appearance

@@ -41,7 +41,7 @@ type Item struct {
 	Split  batch.Split
 	Hash   string // identifies the record's content; appears in the batch's line
 	// Dropped reports whether curation dropped the record. A rollout's reward and teacher_top_k still count for its
-	// task; the rest of the rollout is unused.
+	// task; the rollout is otherwise ignored.
 	Dropped bool
 	Index   int // the caller's number for the item in its group, later passed to KeptGroup.Decide
 }
@@ -89,7 +89,7 @@ func (o *outcome) count() {
 	}
 }
 
-// addOmissions adds a row's omissions. A message's calls are counted once, regardless of how many rows contain the
+// addOmissions adds a row's omissions. A message's calls are counted once, even if several rows contain the
 // message.
 func (o *outcome) addOmissions(l LeftOut) {
 	o.LeftOut.Reasoning += l.Reasoning

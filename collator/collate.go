@@ -19,7 +19,7 @@ type Result struct {
 	Accounts []ledger.Account       // accounts for the collate stage, in records, turns, sites and keys
 	Stats    Stats
 	Steps    int // step files
-	Apart    int // if each row of a step file is an example, the sdpo rows that match no row of any step file
+	Apart    int // if each row of a step file is an example, the number of sdpo rows without a row in any step file
 }
 
 // Stats contains counts taken from the rows as they were made.
@@ -41,9 +41,8 @@ type LeftOut struct {
 }
 
 // Collate makes rows from records and writes them as batches under dir/batches, followed by index.jsonl and any step
-// files. The records come in groups, in order. Each record must stay unchanged until Collate returns or drops its last
-// reference to it, so records can't share memory that the caller reuses. Records whose kind doesn't have a channel must
-// not be passed (see Collates).
+// files. The records come in groups, in order. The caller must not modify a record, or reuse its memory, until
+// Collate returns. Records whose kind doesn't have a channel must not be passed (see Collates).
 //
 // dropped is called in record order, from a single goroutine. scratch is a folder for temporary files, which take about
 // as much space as the output. Everything written depends only on the items and the configuration.
@@ -145,7 +144,7 @@ func (w *worker) prepared(items []Item) ([]prepared, error) {
 			}
 			p.Rows = append(p.Rows, e)
 		}
-		outcomes[i].Rows = nil // so that a group isn't in memory twice
+		outcomes[i].Rows = nil // avoid keeping a group in memory twice
 	}
 	return all, nil
 }
@@ -187,7 +186,7 @@ func (s *summary) result(counts map[string]batch.Count) *Result {
 	return &Result{Counts: counts, Accounts: accounts, Stats: s.stats}
 }
 
-// subject describes an item to the ledger.
+// subject describes an item in the ledger.
 type subject struct {
 	Drop   *ledger.Drop `json:",omitempty"` // the item's drop without unit, reason and detail
 	Task   *taskKey     `json:",omitempty"` // of a rollout

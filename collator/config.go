@@ -20,10 +20,10 @@ type RowUnit uint8
 
 // The row units.
 const (
-	// Auto makes one trajectory if the template shows all its trained turns as they were sampled and the trajectory
-	// fits, whole or cut, into MaxLength. Otherwise, it makes one row per turn.
+	// Auto makes one trajectory if the template renders all its trained turns as they were sampled and the
+	// trajectory fits into MaxLength, possibly after cutting. Otherwise, it makes one row per turn.
 	Auto       RowUnit = iota
-	Trajectory         // a whole conversation; turns not shown as they were sampled are not trained on
+	Trajectory         // a whole conversation; turns rendered differently from the sampled text are not trained on
 	PerTurn            // one trained turn, with the model input that precedes it
 )
 
@@ -33,7 +33,7 @@ type Weight uint8
 
 // The units.
 const (
-	ByToken Weight = iota // each trained token or pair has weight 1, so the loss is the mean over tokens or pairs
+	ByToken Weight = iota // each trained token or pair has weight 1, which makes the loss a mean over tokens or pairs
 	// the tokens of each hint's target have a total weight of 1; records without hints are weighted as in ByRollout
 	BySite
 	ByRollout // the tokens of a record, or in rl the rows of a record, have a total weight of 1
@@ -46,8 +46,8 @@ type Config struct {
 	TemplateVars *pyvalue.Dict // additional template variables (enable_thinking, ...); may be nil
 	TemplateTime time.Time     // returned by strftime_now; zero means DefaultTemplateTime
 
-	// Policy is the model to be trained. Text sampled by other models is off-policy. If Policy is empty, it isn't known
-	// whether any text is on-policy.
+	// Policy is the model to be trained. Text sampled by other models is off-policy. If Policy is empty, on-policy text
+	// cannot be distinguished.
 	Policy    string
 	MaxLength int // tokens per row, at least 2; README.md describes how longer rows are cut
 	// MaxPairLength limits the tokens of each side of a preference; 0 means MaxLength.
@@ -66,16 +66,16 @@ type Config struct {
 
 	Advantages Advantages // rl
 	// RenderedRollouts admits rollouts without token ids to rl, with ids made from their text, and rollouts from an
-	// unknown model. Their rows are marked, and lack log-probs where ids are made. The option is for trainers that
-	// accept these rows.
+	// unknown model. Their rows are marked, and have no log-probs for ids made from text. Set it only for trainers
+	// that accept such rows.
 	RenderedRollouts bool
 	Reference        *Reference // dpo: log-probs of pairs under a reference model; nil if unused
 	NullHints        bool       // sdpo: omit the hints, as a control in which teacher and student are equal
 	// sdpo: a teacher has all of its row's hints, and a target sees those before it; if false, each teacher has one
 	Cumulative bool
 	HintSpan   string // sdpo: the part of each target that is in the loss: turn (or empty), call, text, reasoning
-	// Neutral is a neutral hint for sdpo. For each hint, the row also stores the tokens that Neutral has in the hint's
-	// place, as a baseline for the hints. If Neutral is empty, no such tokens are stored.
+	// Neutral is a neutral hint for sdpo. For each hint, the row also stores the tokens of Neutral in the hint's
+	// place, as a baseline. If Neutral is empty, there is no baseline.
 	Neutral string
 	// Contrast stores the tokens of another site's hint with each sdpo site, as Neutral does. Sites without another
 	// hint to store are dropped.
@@ -183,7 +183,8 @@ func (c *Collator) learnTokens() error {
 			strings.Join(c.render.Terminators(), ", "))
 	}
 	c.vocab = max(int64(tok.VocabSize()), int64(tok.MaxID())+1)
-	// The pad id is the tokenizer's unless the configuration sets one. Masks never depend on it (DEFECTS.md, D25).
+	// The pad id comes from the tokenizer unless the configuration sets one. Masks never depend on it (DEFECTS.md,
+	// D25).
 	for _, name := range []string{"pad_token", "eos_token"} {
 		if text, ok := tok.Config.Token(name); ok {
 			if id, ok := tok.ID(text); ok {

@@ -16,7 +16,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// The values of args_roundtrip, which say how faithfully tool-call arguments are rendered. Arguments printed from their
+// The values of args_roundtrip describe how faithfully tool-call arguments are rendered. Arguments printed from their
 // parsed value may have different text.
 const (
 	argsNone  = "none"  // no calls
@@ -39,14 +39,14 @@ type material struct {
 	tools   []chat.Tool
 	// elsewhere marks the trained messages of the record if each has its own row; nil if one row trains on all of them.
 	elsewhere []bool
-	// index of each node in the record's messages; nil if no messages were cut out
+	// index of each node in the record's messages; nil if nothing was cut out
 	index []int
 
 	conv *turns.Conversation
 	args string
 	ids  bool // call ids were replaced; see shortID
 	// apart means that a trained turn is encoded separately from the model input that precedes it, as in sampling,
-	// because a token would span the boundary if they were encoded together.
+	// because joint encoding would yield a token that spans the boundary.
 	apart bool
 }
 
@@ -97,8 +97,7 @@ func (w *worker) toolList(tools []chat.Tool) (pyvalue.Value, error) {
 	return v, err
 }
 
-// shortIDLength is the exact number of letters and digits in a call id for templates that accept only ids of that
-// length.
+// shortIDLength is the exact number of letters and digits in the call ids that some templates require.
 const shortIDLength = 9
 
 // shortID returns an id of shortIDLength characters, taken from the beginning of the original's SHA-256, so that a call

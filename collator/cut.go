@@ -10,14 +10,14 @@ import (
 // fitter makes a side from a view of a conversation, which it cuts if the side would be longer than MaxLength.
 type fitter func(w *worker, m *material, v *view) (*madeSide, *cause)
 
-// block is a range of messages that are cut out together.
+// block is a range of messages that can only be cut out together.
 type block struct{ from, to int }
 
 // blocks lists the parts that may be cut out of a conversation, in cutting order. System messages at its start, the
 // first and the last user question, and the last step are kept. Whole rounds in the middle (a question and everything
 // up to the next question) are cut first. Next come the steps (an assistant message and the results of its calls) in
-// the first round except its last step, and then the steps in the last round except its last step. A call is thus never
-// separated from its result, and roles alternate as before.
+// the first round except its last step, and then the steps in the last round except its last step. Calls therefore
+// keep their results, and roles still alternate.
 func blocks(nodes []ttc.Node) (out []block) {
 	all := rounds(nodes)
 	last := len(all) - 1
@@ -88,7 +88,8 @@ func withoutBlocks(m *material, all []block, n int) *material {
 	return out
 }
 
-// fitSide returns the fitter for rows with a single side. If it has too many tokens, blocks are cut out.
+// fitSide returns the fitter for rows with a single side. Blocks are cut out of a side that has too many
+// tokens.
 func fitSide(cut func([]ttc.Node) []block) fitter {
 	return func(w *worker, m *material, v *view) (*madeSide, *cause) {
 		s, r := w.sideUpTo(m, v, w.cfg.MaxLength)
@@ -109,8 +110,8 @@ func fitSide(cut func([]ttc.Node) []block) fitter {
 	}
 }
 
-// tails lists the parts that may be cut off the end of a conversation, starting from the end. No call is then left
-// waiting for its result.
+// tails lists the parts that may be cut off the end of a conversation, starting from the end. Cutting them never
+// separates a call from its result.
 func tails(nodes []ttc.Node) (out []block) {
 	to := len(nodes)
 	for n := len(nodes) - 1; n > 0; n-- {
@@ -144,8 +145,8 @@ func (w *worker) cutFewest(
 	return best, nil
 }
 
-// fewest calls row with numbers of blocks to cut out, from 1 to all, and returns the row with the fewest that has at
-// most limit tokens; nil if there is none. Cutting more never makes a row longer, so a binary search finds the number.
+// fewest calls row with numbers of blocks to cut out, from 1 to all, and returns the first row that has at most limit
+// tokens, or nil if there is none. Because cutting more blocks never makes a row longer, it uses binary search.
 func fewest[Row any](all, limit int, row func(n int) (*Row, int, *cause)) (best *Row, refusal *cause) {
 	for lo, hi := 1, all; lo <= hi; {
 		n := (lo + hi) / 2

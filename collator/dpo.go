@@ -64,7 +64,8 @@ func (w *worker) preference(it *Item) outcome {
 // noReference flags a pair that is missing from the file of reference log-probs.
 const noReference = "no_reference"
 
-// keptFiller flags a pair in which an answer keeps empty thoughts that the template omits from all but the last turn.
+// keptFiller flags a pair in which an answer keeps empty reasoning blocks, which the template omits from all but the
+// last turn.
 const keptFiller = "kept_filler"
 
 // continuation is one side of a preference.
@@ -114,8 +115,8 @@ func (w *worker) pair(it *Item, prompt []ttc.Node, sides [2]continuation) (_ *ma
 	return nil, refusal
 }
 
-// sides makes both sides with one renderer. If the prompt's last token would merge with the text that follows it, each
-// side's turn is encoded separately from the prompt.
+// sides makes both sides with one renderer. If the prompt's last token would merge with the following text, the turns
+// are encoded separately from the prompt.
 func (w *worker) sides(p *promptOf, r *turns.Renderer, sides [2]continuation) (pair *madePair, refusal *cause) {
 	for _, apart := range []bool{false, true} {
 		pair = &madePair{}
@@ -163,7 +164,8 @@ func (w *worker) common(p *promptOf, r *turns.Renderer, pair *madePair) *cause {
 	return nil
 }
 
-// samePrompt reports whether the same tokens precede both answers. One side may open a thought that the other doesn't.
+// samePrompt reports whether the same tokens precede both answers. It returns false if, for example, only one side
+// begins with a reasoning block.
 func samePrompt(chosen, rejected *madeSide) bool {
 	row := batch.Row{Sides: []batch.Side{chosen.Side, rejected.Side}}
 	row.Meta.Proof = []batch.Proof{chosen.proof, rejected.proof}
@@ -277,8 +279,8 @@ func withoutStop(message int) *cause {
 	return refuse(NoStopToken, "the template writes no stop token after the turn of message %d", message)
 }
 
-// promptIDs returns the tokens of the prompt, including its generation prompt. If cut is set, it returns only the
-// tokens of the prefix that the prompt shares with cut.
+// promptIDs returns the tokens of the prompt, including its generation prompt. If cut is not empty, it returns
+// only the tokens of the common prefix of the prompt and cut.
 func (w *worker) promptIDs(p *promptOf, r *turns.Renderer, cut string) ([]int32, *cause) {
 	if ids, ok := p.ids[r]; ok && cut == "" {
 		return ids, nil
@@ -332,7 +334,7 @@ type cachedSide struct {
 	refusal *cause
 }
 
-// maxCachedSides is the number of cached sides at which a prompt's cache is emptied.
+// maxCachedSides is the number of cached sides at which a prompt and its cache are replaced.
 const maxCachedSides = 64
 
 // promptFor returns the worker's last prompt if it matches the item's. Otherwise it creates a new one. All pairs of a

@@ -10,9 +10,10 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Online makes batches in memory, for a training loop that passes in one step's records. It makes at most one batch per
-// channel, with all the records' rows in example order (Origin.Row). Apart from their order, the rows are the ones that
-// Collate makes. If a channel's batch would exceed BatchTokens, Online returns an error instead of splitting it.
+// Online makes batches in memory, for a training loop that passes in one step's records. It makes at most one batch
+// per channel, with all the records' rows in example order (Origin.Row). Except for their order, the rows are the
+// same as those of Collate. If a channel's batch would exceed BatchTokens, Online returns an error instead of
+// splitting it.
 func (c *Collator) Online(
 	ctx context.Context, groups iter.Seq2[[]Item, error], dropped func(ledger.Drop),
 ) (*batch.Assembled, *Result, error) {

@@ -22,9 +22,9 @@ type Prepared struct {
 	Rows []byte // the encoded rows, back to back
 }
 
-// Prepare does the part of Collate that depends only on a single group, which is nearly all of its work. It makes the
-// rows for the group's records. put is called in group order, from a single goroutine. Records that curation later
-// drops are prepared too.
+// Prepare does the work of Collate that depends only on a single group, which is most of it. It makes the rows for
+// the group's records. put is called in group order, from a single goroutine. Records that curation later drops are
+// prepared too.
 func (c *Collator) Prepare(ctx context.Context, groups iter.Seq2[[]Item, error], put func(Prepared) error) error {
 	start := startWorker(c, func(w *worker, items []Item) (Prepared, error) {
 		all, err := w.prepared(items)

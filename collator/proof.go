@@ -13,10 +13,10 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// A template's dialect is learned from small conversations, so every turn is checked in its real conversation before it
-// is trained on. The turn must render the same when the conversation ends there, and must not contain another message's
-// text. If the tokenizer restores text, the turn's ids, and separately the ids just before them, must decode to the
-// text that they were made from. A turn that fails this check isn't trained on.
+// Because a template's dialect is learned from small conversations, every turn is verified in its own conversation
+// before it is trained on. The turn must render the same when the conversation ends there, and must not contain
+// another message's text. If the tokenizer restores text, the turn's ids, and separately the ids just before them,
+// must decode to the text that they were made from. A turn that fails this check isn't trained on.
 
 // edgeTokens is the number of tokens before a turn that are decoded along with it. It exceeds the length of any
 // generation prompt.
@@ -64,7 +64,7 @@ func (b *sideBuilder) cutOut(t *turns.Turn) string {
 	if from == to {
 		return "" // another check refuses a turn without tokens
 	}
-	start := b.offsets[from].Start // skips filler that shares a token with the end of the prompt
+	start := b.offsets[from].Start // skip filler that shares a token with the end of the prompt
 	if !b.decodesTo(from, to, text[start:t.End]) {
 		return "the turn's tokens decode to different text"
 	}
@@ -83,8 +83,8 @@ func (b *sideBuilder) cutOut(t *turns.Turn) string {
 	return ""
 }
 
-// decodesTo reports whether tokens [from, to) decode to text, or to a string that is canonically equivalent in Unicode:
-// many tokenizers compose letters with their accents first.
+// decodesTo reports whether tokens [from, to) decode to text, or to a canonically equivalent Unicode string, because
+// many tokenizers normalise accented letters.
 func (b *sideBuilder) decodesTo(from, to int, text string) bool {
 	got, err := b.w.cfg.Tokenizer.Decode(b.ids[from:to], false)
 	return err == nil && (got == text || !ascii(text) && norm.NFC.String(got) == norm.NFC.String(text))

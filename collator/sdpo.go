@@ -98,7 +98,7 @@ func (sp *splicer) weigh(w *worker, rows []madeSide) {
 	}
 }
 
-// account records the outcome of every site.
+// account adds the outcome of every site to the record's outcome.
 func (sp *splicer) account(out outcome, rows []madeSide) outcome {
 	out.Sites = len(sp.sites)
 	in, taught, lost := map[int]bool{}, map[int]bool{}, map[int]bool{}
@@ -227,7 +227,7 @@ func targetTurn(nodes []ttc.Node, s *builders.Site) (int, *cause) {
 type splicer struct {
 	sites   []builders.Site
 	target  []int
-	refused []*cause // for each site, why no row contains it; if there are several reasons, the last one
+	refused []*cause // for each site, the (last) reason why no row contains it
 	made    map[*side]*spliced
 }
 
@@ -240,7 +240,8 @@ type spliced struct {
 	size     int       // token count of the longest teacher, with room for an omitted hint or a longer contrast
 }
 
-// meaning holds the tokens' text and the hash of the trained text, both empty if finding them requires decoding.
+// meaning holds the text of a side's tokens and the hash of its trained text. Both are empty if computing them
+// would require decoding.
 type meaning struct{ text, target string }
 
 // fit is the fitter for distillations. It cuts from the front: first whole rounds before the first target's round, then

@@ -48,7 +48,7 @@ type view struct {
 	res   template.Result
 	turns []turns.Turn
 	lost  []*turns.NotFound
-	// sampled marks messages whose turns are known to be rendered exactly as they were sampled.
+	// sampled marks messages whose turns are known to be rendered exactly as sampled.
 	sampled map[int]bool
 }
 
@@ -59,13 +59,13 @@ func (v *view) standsAsSampled(message int) {
 	v.sampled[message] = true
 }
 
-// stable reports whether a turn of the conversation that the view shows reads as it did when it was sampled.
+// stable reports whether a turn of the rendered conversation is rendered as it was sampled.
 func (v *view) stable(c *turns.Conversation, t *turns.Turn) bool {
 	ok, err := v.r.Stable(c, &v.res, t)
 	return ok && err == nil
 }
 
-// without returns the reason why the view has no turn for a message, or nil if it has the turn.
+// without returns the reason why the view lacks a message's turn, or nil if it has the turn.
 func (v *view) without(message int) *cause {
 	for _, l := range v.lost {
 		if l.Message == message {
@@ -116,21 +116,21 @@ func retryable(r *cause) bool {
 	return false
 }
 
-// side is a finished sequence of tokens.
+// side is a complete sequence of tokens.
 type side struct {
 	batch.Side
 	proof    batch.Proof
 	messages []int // trained
-	sampled  bool  // the source supplied all trained ids
-	given    bool  // the source supplied some of the ids
+	sampled  bool  // all trained ids come from the source
+	given    bool  // some ids come from the source
 	cutOff   bool  // a trained turn was cut off when it was sampled
 	open     []int // indices in the record of the trained messages whose complete turn is rendered without a stop token
 	short    bool  // call ids were replaced; see shortID
 	left     LeftOut
 	args     string
 
-	text    string      // the tokens' text, if each token's part of it is known; else empty
-	offsets []chat.Span // positions in text; in the worker's memory, which its next side overwrites
+	text    string      // the tokens' text; empty unless each token's position in it is known
+	offsets []chat.Span // positions in text; valid until the worker makes its next side
 }
 
 // leftOut counts the parts of the messages that the view omits.
@@ -186,8 +186,8 @@ type span struct {
 	message int
 }
 
-// side tokenizes a conversation as v renders it. The source's ids for assistant turns are used unchanged; the text
-// between them is encoded separately.
+// side tokenizes a conversation as v renders it. Ids that the source has for assistant turns are used unchanged,
+// and the text between these turns is encoded separately.
 func (w *worker) side(m *material, v *view) (*side, *cause) { return w.sideUpTo(m, v, math.MaxInt) }
 
 // sideUpTo is like side, for a row of at most limit tokens. If the side is longer, its mask and proof may be missing.
@@ -202,7 +202,7 @@ func (w *worker) sideUpTo(m *material, v *view, limit int) (*side, *cause) {
 	}
 	b := &sideBuilder{w: w, m: m, v: v, own: turns.Template(&v.res), ids: w.ids[:0], offsets: w.offsets[:0]}
 	defer func() { w.ids, w.offsets = b.ids, b.offsets }()
-	at, skip := 0, 0 // skip: bytes at the start of the next piece already covered by the last ids
+	at, skip := 0, 0 // skip is the number of leading bytes of the next piece that the last ids cover
 	var ranges []chat.Span
 	var owners []*turns.Turn
 	for i := range v.turns {
@@ -213,7 +213,7 @@ func (w *worker) sideUpTo(m *material, v *view, limit int) (*side, *cause) {
 				b.rendered, b.without = true, append(b.without, m.contextOf(t, &v.res)...)
 				u := *t
 				if n.FinishReason == "length" {
-					u.End = u.Body // the model never ended the turn
+					u.End = u.Body // the model did not end the turn
 				} else if !t.Terminated() {
 					b.open = append(b.open, m.place(t.Message))
 				}
@@ -509,7 +509,7 @@ func (w *worker) restored(ids []int32, offsets []chat.Span, text string) bool {
 	for i := 0; i < len(ids); {
 		start, end := offsets[i].Start, offsets[i].End
 		if start < at || !ascii(text[at:start]) {
-			return false // tokens are out of order, or some characters have no token
+			return false // tokens are out of order, or characters lack a token
 		}
 		if ascii(text[start:end]) {
 			i++
@@ -533,13 +533,13 @@ func (w *worker) decodesTo(ids []int32, text string) bool {
 var targetEnd = []byte{0}
 
 func addTarget(h hash.Hash, text string) {
-	h.Write(unsafe.Slice(unsafe.StringData(text), len(text))) // no copy: it is only read
+	h.Write(unsafe.Slice(unsafe.StringData(text), len(text))) // avoids a copy; Write only reads
 	h.Write(targetEnd)
 }
 
 // hexSum returns a string's SHA-256 in hex.
 func hexSum(text string) string {
-	sum := sha256.Sum256(unsafe.Slice(unsafe.StringData(text), len(text))) // no copy: it is only read
+	sum := sha256.Sum256(unsafe.Slice(unsafe.StringData(text), len(text))) // avoids a copy; the string is only read
 	return hex.EncodeToString(sum[:])
 }
 
@@ -590,7 +590,7 @@ func (b *sideBuilder) owners(trained []chat.Span) (out batch.Owners) {
 	spans := slices.AppendSeq(b.w.fields[:0], turns.Fields(&b.v.res))
 	b.w.fields = spans
 	c := ownerCursor{sideBuilder: b, runs: trained, spans: spans}
-	var same chat.Span // a token before next that starts in this range has the same owner as the previous token
+	var same chat.Span // tokens before next that start in this range have the same owner as the previous token
 	next := 0
 	for i := range b.ids {
 		if at := b.offsets[i].Start; i < next && at >= same.Start && at < same.End {
@@ -615,7 +615,7 @@ type ownerCursor struct {
 	runs  []chat.Span // trained tokens
 	spans []template.Span
 
-	turn, span, run, given int // index of the first turn, span, run and sampled range that hasn't ended
+	turn, span, run, given int // indices of the first turn, span, run and sampled range that end after the current token
 }
 
 // owner returns the owner of token i.
@@ -661,7 +661,7 @@ func (c *ownerCursor) owner(i int) (o batch.Owner) {
 	if c.run < len(c.runs) && c.runs[c.run].Start <= i {
 		o.Why = batch.InLoss
 	} else if o.Why == batch.InLoss {
-		o.Why = batch.CutOff // a redaction tag, or the terminator of a turn that the model never ended
+		o.Why = batch.CutOff // a redaction tag, or the terminator of a turn that the model did not end
 	}
 	return o
 }

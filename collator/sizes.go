@@ -10,8 +10,7 @@ import (
 // Limits are common values of max_length.
 var Limits = [...]int{4096, 8192, 16384, 32768, 65536, 131072}
 
-// Sizes counts rows by length in tokens, before anything is cut out. The length of a row is the length of its longest
-// side.
+// Sizes counts rows by length in tokens, before any cutting. The length of a row is the length of its longest side.
 type Sizes struct {
 	Rows int64              `json:"rows"`
 	Fit  [len(Limits)]int64 `json:"fit"` // for each of Limits, the number of rows that fit uncut
@@ -30,7 +29,7 @@ func (s *Sizes) Add(tokens int) {
 	}
 }
 
-// Advice reports how many rows fit whole within each max_length. It returns "" if they all fit within the given one.
+// Advice reports how many rows fit uncut into each max_length. It returns "" if all rows fit into the given one.
 func (s *Sizes) Advice(maxLength int) string {
 	if s.Max <= maxLength {
 		return ""

@@ -16,24 +16,25 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// A teacher is a splice, never a second render (D5): teacher = student[:at] + hint + student[at:end], where end is the
-// end of the target. So the teacher has all of the student's tokens up to there, and alignment is exact by
-// construction, not by length (D3, D6).
+// A teacher is a splice, never a second render (D5): teacher = student[:at] + hint + student[at:end], where end is
+// the end of the target. The teacher therefore has all of the student's tokens up to end, and the alignment is exact
+// by construction instead of being derived from lengths (D3, D6).
 //
 // The template determines the hint's tokens. The conversation up to the target is rendered as the model saw it, and
 // once more with the hint in it - as a system message, as a user message, or in the preceding message. If the second
-// text is the first with one piece inserted, that piece is the hint. A template that raises, drops or moves the
-// message, or changes anything else (a user message makes Qwen 3 forget earlier reasoning) fails this test, and the
-// next mode is tried; once all have failed, the site is refused. Splicing must not lose a merge across the hint's right
-// edge: either an added token (a special one, or one like </tool_response>) is next to the edge, or the text on both
-// sides has the same tokens encoded together as separately.
+// text is the first with one piece inserted, that piece is the hint. A template fails this test if it raises an
+// exception, drops or moves the message, or changes any other text (Qwen 3's drops earlier reasoning after a user
+// message). Then the next mode is tried. A site for which all modes fail is refused. The tokens on both sides of the
+// hint's right edge must not merge: either an added token (a special one, or one like </tool_response>) is next to
+// the edge, or encoding the text on both sides together gives the same tokens as encoding it separately.
 //
-// An insertion may still be in the wrong place: many templates print every system message at the front, where the hint
-// would precede the whole history and be seen by every turn. So text from an earlier message must not lie between a
-// hint and its turn, except the text of the message directly before the turn if the hint was put into that message.
+// The position may still be wrong. Many templates print every system message at the beginning, where the hint would
+// precede the whole history and be visible to every turn. Therefore, text from an earlier message must not lie
+// between a hint and its turn, except the text of the message directly before the turn if the hint was put into that
+// message.
 
-// A control run puts every hint in its place, checks it, and then omits it: teacher and student read the same tokens at
-// the same positions, so the loss on such rows is exactly 0 unless the trainer reads the wrong positions.
+// A control run inserts every hint, checks its position, and then removes it, so teacher and student have the same
+// tokens at the same positions. The loss on such rows is exactly 0 unless the trainer reads the wrong positions.
 
 // splice is a hint at a position in a student row.
 type splice struct {
@@ -56,12 +57,13 @@ const (
 	modeUser   = "user"
 	modeAppend = "append" // appended to the preceding message, a tool result or a user message
 	modeLine   = "line"   // like append, followed by a line break so that the hint doesn't merge with the text after it
-	// Placed in front of the preceding message's text, because a hint after it might merge with the text that follows.
+	// Placed before the text of the preceding message, because a hint after that text might merge with the following
+	// text.
 	modePrepend = "prepend"
 	// Like prepend, with a space after the hint. The space may be the first byte of the row's next token.
 	modeLead = "lead"
-	// Added to an empty preceding message, on a line of its own. The two line breaks around an empty tool result are
-	// often one token, and this hint comes after it.
+	// Added to an empty preceding message, on a line of its own. The line breaks around an empty tool result are
+	// often a single token, after which the hint comes.
 	modeBelow = "below"
 	modeNone  = batch.NoHint // omitted
 )
@@ -72,7 +74,8 @@ func within(mode string) bool { return mode != modeSystem && mode != modeUser }
 // leakTokens is the number of consecutive tokens of the target that a hint must not contain.
 const leakTokens = 12
 
-// splice finds where and how a site's hint goes into a student row. at is the target's index in m.
+// splice determines the position and the mode in which a site's hint is inserted into a student
+// row. at is the target's index in m.
 func (w *worker) splice(m *material, v *view, student *side, at int, site *builders.Site) (*splice, *cause) {
 	s := &splice{message: m.place(at), target: -1}
 	from := 0
@@ -125,18 +128,18 @@ func (w *worker) splice(m *material, v *view, student *side, at int, site *build
 	return nil, refuse(HintUnplaceable, "before message %d: %s", s.message, strings.Join(why, "; "))
 }
 
-// givenContext is the model's input before a turn, as it appears in a row.
+// givenContext is the model's input before a turn, as the row contains it.
 type givenContext struct {
 	template.Result
 	m       *material
 	v       *view
 	student *side
 	turn    int    // the turn's index in m
-	cut     string // the end of the generation prompt that the row omits, or ""
-	add     string // the header that only the row has, or ""
+	cut     string // the part at the end of the generation prompt that the row omits, or ""
+	add     string // the header that the row has but the prompt lacks, or ""
 }
 
-// renderGiven renders the model's input before a turn, with which the row must begin.
+// renderGiven renders the model's input before a turn. The row must begin with it.
 func (w *worker) renderGiven(m *material, v *view, student *side, at, start int) (*givenContext, *cause) {
 	open := *m.conv.Head(at)
 	open.Open = true
@@ -167,8 +170,9 @@ func (g *givenContext) firstAfter(q, limit int) int {
 	return -1
 }
 
-// hinted is the model's input before a turn, with a hint inserted as one piece at byte lo of the given text or,
-// equivalently, at any position up to hi (like an "a" inserted into "ab"). The preferred position is byte at.
+// hinted is the model's input before a turn, with a hint inserted as one piece at byte lo of the given text.
+// Inserting the piece at any other position up to hi would produce the same text (as inserting "a" into "ab" at
+// 0 or 1 does). The preferred position is byte at.
 type hinted struct {
 	template.Result
 	given      *givenContext
@@ -254,7 +258,8 @@ func (w *worker) replacementTokens(given *givenContext, s *splice, hint string) 
 	return nil
 }
 
-// spliceAt tries one position. The detail explains a failure.
+// spliceAt tries to place the hint at one position. The detail explains a
+// failure.
 func (w *worker) spliceAt(hinted *hinted, q int, s *splice) (detail string, refusal *cause) {
 	given, student := hinted.given, hinted.given.student
 	if q < len(given.Text) && !utf8.RuneStart(given.Text[q]) {
@@ -285,8 +290,8 @@ func (w *worker) spliceAt(hinted *hinted, q int, s *splice) (detail string, refu
 	return "", w.checkTeacher(hinted, q, s)
 }
 
-// noPlace explains why a row lacks a token boundary at the end of before: either a token straddles the position (the
-// two line breaks around an empty tool result are one token), or the row was encoded differently.
+// noPlace explains why a row lacks a token boundary at the end of before. Either a token spans the position, such as
+// one for the two line breaks around an empty tool result, or the row was encoded differently.
 func (w *worker) noPlace(before string, student *side, target int) string {
 	for i := target; i > 0; i-- {
 		if at, ok := student.cut(i); !ok || at > len(before) {
@@ -310,9 +315,9 @@ func (w *worker) joins(hinted *hinted, q int, piece, tail []int32) bool {
 		slices.Equal(both[len(piece):], tail)
 }
 
-// place returns the index of the student's token at which the tail, the text before the turn, begins, or -1 if that is
-// unknown. If the turn's first characters merge with the end of the tail, place looks for the tail's first token, and
-// the text before that token must match the render.
+// place returns the index of the student's token at which the tail, the text before the turn, begins, or -1 if it
+// cannot be determined. If the turn's first characters merge with the end of the tail, place looks for the tail's
+// first token, and the text before that token must match the render.
 func (w *worker) place(before string, tail []int32, student *side, target int) int {
 	if i := target - len(tail); i > 0 && slices.Equal(student.IDs[i:target], tail) {
 		return i
@@ -445,7 +450,7 @@ func (w *worker) encodePart(res *template.Result, from, to int) ([]int32, *cause
 // student's match the text rendered without it. The hint's tokens begin at byte from of the text.
 func (w *worker) checkTeacher(hinted *hinted, from int, s *splice) *cause {
 	to, student := hinted.end(from), hinted.given.student
-	if student.proof.Lossy || student.given { // ids from the source may differ from the text's own
+	if student.proof.Lossy || student.given { // ids from the source may differ from those of the encoded text
 		return nil
 	}
 	piece, matches := hinted.Text[from:to], false
@@ -461,7 +466,7 @@ func (w *worker) checkTeacher(hinted *hinted, from int, s *splice) *cause {
 		if err != nil {
 			return refuse(NotTokenizable, "%v", err)
 		}
-		matches = strings.HasPrefix(text, hinted.Text) // there may be filler between the prompt and the target
+		matches = strings.HasPrefix(text, hinted.Text) // filler may separate the prompt and the target
 	}
 	if !matches {
 		return refuse(InvariantBroken, "the teacher's tokens before message %d do not match the text rendered with the hint", s.message)
@@ -469,11 +474,11 @@ func (w *worker) checkTeacher(hinted *hinted, from int, s *splice) *cause {
 	return nil
 }
 
-// leaksTokens reports whether a hint contains a long run of the target's tokens, or the whole of a shorter target.
+// leaksTokens reports whether a hint contains a long run of the target's tokens, or a shorter target as a whole.
 func (w *worker) leaksTokens(hint string, student *side, s *splice) bool {
 	w.enc.Reset()
 	if err := w.cfg.Tokenizer.EncodeRow(&w.enc, hint, nil); err != nil {
-		return false // refused elsewhere
+		return false // the hint is refused elsewhere
 	}
 	var target []int32
 	for _, r := range s.runs {

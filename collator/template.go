@@ -12,8 +12,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// DefaultTemplateTime is the default result of strftime_now. The machine's clock is never read, because rows would then
-// depend on it.
+// DefaultTemplateTime is the default result of strftime_now. Rows must not depend on the machine's clock.
 const DefaultTemplateTime = "2026-01-02T03:04:05"
 
 // ParseTemplateTime parses a time in the layout of DefaultTemplateTime or of RFC 3339, or a date.

@@ -16,7 +16,7 @@ import (
 type madeSide struct {
 	*side
 	by     *turns.Renderer // the renderer used
-	lost   []cause         // why turns that should be in the loss aren't
+	lost   []cause         // reasons why turns that should be in the loss are not
 	short  bool            // whether any text was cut out
 	kept   bool            // see keptFiller
 	prompt string          // of a preference, the text before the first trained turn
@@ -71,10 +71,11 @@ func (w *worker) spoken(m *material, fit fitter) (rows []madeSide, turnsRefused 
 		case w.cfg.Rows == Trajectory, r != nil && r.Reason != TooLong && r.Reason != TemplateRefused && !retryable(r):
 			return nil, nil, r
 		}
-		// The messages before one that the template refuses can still be rendered.
+		// The conversation may still be rendered up to the message that the template refuses.
 		first = r
 	}
-	// If the whole conversation was rendered, only its sizes are kept, because a larger max_length would fit it.
+	// If the whole conversation was rendered, only its size is recorded, because a larger max_length would fit
+	// it.
 	known := len(w.sizes)
 	for i := range m.nodes {
 		if !m.trained[i] {
@@ -96,7 +97,7 @@ func (w *worker) spoken(m *material, fit fitter) (rows []madeSide, turnsRefused 
 	return rows, turnsRefused, nil
 }
 
-// whyUnlike explains why a view does not show a message as it was sampled.
+// whyUnlike explains why a message is not rendered as it was sampled.
 func (v *view) whyUnlike(m *material, i int) *cause {
 	if r := v.without(i); r != nil {
 		return r
@@ -108,12 +109,12 @@ func unlikeSampled(message int) *cause {
 	return refuse(GenerationPromptMismatch, "the render does not show message %d as it was sampled", message)
 }
 
-// trajectory makes one row from a conversation. If no renderer shows all trained turns as they were sampled, then with
-// Auto no row is made; otherwise only the turns that the first renderer shows that way are trained on. If there are
-// none, refusal gives the reason.
+// trajectory makes one row from a conversation. If no renderer renders all trained turns as they were sampled, Auto
+// makes no row, and the other units train on only the turns that the first renderer renders so. If there are none,
+// refusal gives the reason.
 func (w *worker) trajectory(m *material, fit fitter) (one *madeSide, refusal *cause) {
-	var shown *view // the first view, or the one that shows all turns as they were sampled
-	var bad []int   // its turns that aren't
+	var shown *view // the first view, or the one in which all turns are as sampled
+	var bad []int   // turns of shown that are not as sampled
 	var first *cause
 	for _, r := range w.renderers() {
 		v, r1 := w.look(r, m.conv)
@@ -121,7 +122,7 @@ func (w *worker) trajectory(m *material, fit fitter) (one *madeSide, refusal *ca
 			if first = cmp.Or(first, r1); shown == nil && !retryable(r1) {
 				break
 			}
-			continue // without thinking the template may refuse a conversation that it accepted before
+			continue // the template may refuse the conversation without thinking
 		}
 		b := w.unstable(m, v)
 		if shown == nil || len(b) == 0 {
@@ -131,7 +132,7 @@ func (w *worker) trajectory(m *material, fit fitter) (one *madeSide, refusal *ca
 			break
 		}
 		if w.cfg.Rows == Auto && slices.Contains(m.trained[:b[0]], true) && v.without(b[0]) == nil {
-			// Turns before message b[0] are correct: only the history changed, so switching thinking off won't help.
+			// Turns before message b[0] are correct. Only the history differs, so another renderer would not help.
 			break
 		}
 	}
@@ -173,7 +174,8 @@ func partlyRendered(message int) *cause {
 	return refuse(PartlyRendered, "the template omits a part of message %d: all or some of its tool calls, or the text next to them", message)
 }
 
-// partly lists the trained messages without ids from the source that a view shows only in part.
+// partly lists the trained messages without ids from the source that a view contains only in
+// part.
 func (v *view) partly(m *material) (out []int) {
 	for i := range v.turns {
 		t := &v.turns[i]
@@ -184,8 +186,8 @@ func (v *view) partly(m *material) (out []int) {
 	return out
 }
 
-// unstable lists the trained messages that a view does not show as they were sampled. Rows for single turns don't need
-// the complete list, so with Auto the list ends at the first such message.
+// unstable lists the trained messages that are not rendered as they were sampled. With Auto, which then makes a row
+// for each turn, the list ends at the first such message.
 func (w *worker) unstable(m *material, v *view) (out []int) {
 	add := func(message int) (enough bool) {
 		out = append(out, message)
@@ -199,7 +201,7 @@ func (w *worker) unstable(m *material, v *view) (out []int) {
 	for i := range v.turns {
 		t := &v.turns[i]
 		if m.trained[t.Message] && len(m.nodes[t.Message].TokenIDs) == 0 && v.r.Unended(m.conv, t) && add(t.Message) {
-			return out // the turn gets its stop token in a separate row
+			return out // a separate row gives the turn its stop token
 		}
 	}
 	if len(out) == 0 && v.r.Steady(m.conv) {
@@ -209,7 +211,7 @@ func (w *worker) unstable(m *material, v *view) (out []int) {
 		}
 		if last >= 0 && v.stable(m.conv, &v.turns[last]) {
 			v.standsAsSampled(v.turns[last].Message)
-			return nil // other turns are verified before they are trained on
+			return nil // turns are verified again before they are trained on
 		}
 	}
 	for i := range v.turns {
@@ -275,8 +277,8 @@ func (w *worker) turnOf(part *material, i int, fit fitter) (*madeSide, *cause) {
 	return nil, refusal
 }
 
-// asGiven appends the last turn of m to the model's input before that turn. This is for templates that would change the
-// input once the turn follows it (gpt-oss drops earlier reasoning once there is a final answer).
+// asGiven appends the last turn of m to the model's input before that turn. This is needed for templates that change
+// the input once the turn follows (gpt-oss drops earlier reasoning once there is a final answer).
 func (w *worker) asGiven(m *material, v *view, i int) (*view, *cause) {
 	t := v.turns[len(v.turns)-1]
 	if !t.Thinking {
@@ -310,10 +312,10 @@ func (v *view) append(from *view, start, end int, t turns.Turn) turns.Turn {
 	return t.Shifted(shift)
 }
 
-// asPrompted puts an empty thought before each trained turn of an answer if the turn's generation prompt ends in one,
-// or if the template shows one there when the turn is the last. With templates that drop the thought from history
-// (Qwen3's), a multi-turn answer would otherwise begin differently from a single-turn one. A turn that differs from the
-// sampled one in any other way is refused.
+// asPrompted inserts an empty reasoning block before each trained turn of an answer if the turn's generation prompt
+// ends in one, or if the template adds one when the turn is the last. With templates that drop these blocks from
+// history (Qwen3's), a multi-turn answer would otherwise begin differently from a single-turn one. A turn that
+// differs from the sampled one in any other way is refused.
 func (w *worker) asPrompted(m *material, v *view) (*view, *cause) {
 	out, at := &view{r: v.r}, 0
 	for i := range v.turns {
@@ -383,9 +385,9 @@ func changes(r *builders.Resolved, messages []int) map[string]int64 {
 	if d, ok := r.Record.(*builders.Demonstration); ok {
 		train, flags = d.Train, d.Trained
 	}
-	var of []int // the messages of the record's turns
+	var of []int // the messages that are the record's turns
 	if r.Record.Kind() == builders.KindRollout {
-		of = append(of, -1) // its prompt
+		of = append(of, -1) // the prompt
 	}
 	for i, turn := range train.Turns(r.Messages.Nodes, flags) {
 		if turn {

@@ -20,14 +20,13 @@ type Report struct {
 }
 
 // Turns counts trained turns and, by kind of change, those whose context differs from the recorded one. A change is a
-// name in builders.Changed, truncated (messages of their row were cut out) or hint (the teacher sees one, the student
-// doesn't).
+// name in builders.Changed, truncated (messages were cut out of the row) or hint (only the teacher sees a hint).
 type Turns struct {
 	Turns   int64
 	Changed map[string]int64
 }
 
-// Problem is a fault that Verify found.
+// Problem is a problem that Verify found.
 type Problem struct {
 	File string // relative to batches/
 	Row  int    // -1 for the whole batch
@@ -46,10 +45,10 @@ const maxProblems = 100
 
 // Verify rechecks every batch in a run folder, using only its files and the tokenizer. It checks that the file is the
 // one in the index; that masks, positions, labels, pads and counts follow from the rows; that the tokens encode the
-// rendered text, or are the ids from the source; that the trained text is the text of the turns, with as many of its
-// runs ending in a terminator as when it was made; that chosen and rejected continue the same prompt; that hints
-// directly precede their targets; that step files match their batches; and that no batch is missing from the index. It
-// returns an error only if it can't read the index, the list of step files or the folder.
+// rendered text, or are the ids from the source; that the trained text is the text of the turns, and that the number
+// of its runs that end in a terminator is the recorded one; that chosen and rejected continue the same prompt; that
+// hints directly precede their targets; that step files match their batches; and that no batch is missing from the
+// index. It returns an error only if it can't read the index, the list of step files or the folder.
 func Verify(dir string, tok *tokenizer.Tokenizer) (*Report, error) {
 	v := verifier{
 		dir:    filepath.Join(dir, "batches"),
@@ -101,8 +100,8 @@ func (v *verifier) problem(l *batch.Line, row int, format string, a ...any) {
 	v.report.Problems = append(v.report.Problems, Problem{l.File, row, fmt.Sprintf(format, a...)})
 }
 
-// unlisted finds batches that are missing from the index. Every line of a truncated index is still valid, so other
-// checks miss them.
+// unlisted finds batches that are missing from the index. Other checks do not detect a truncated index, because
+// each of its lines is valid.
 func (v *verifier) unlisted() error {
 	return filepath.WalkDir(v.dir, func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || filepath.Ext(path) != ".safetensors" {

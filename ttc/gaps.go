@@ -1,7 +1,7 @@
 package ttc
 
-// Gaps is a set of facts that a trace omits, or records differently from the model's actual input. A trace's gaps are
-// the reasons for a low Fidelity.
+// Gaps is a set of parts of the model's actual input and output that a trace omits or records differently. Gaps lower
+// a trace's Fidelity.
 type Gaps uint8
 
 // The gaps. The record log can store up to eight.
@@ -9,15 +9,16 @@ const (
 	NoTools         Gaps = 1 << iota // the tool definitions
 	NoSystem                         // the system prompt
 	HiddenReasoning                  // the reasoning text
-	ParsedArguments                  // the call arguments as spelled by the model
+	ParsedArguments                  // the call arguments as written by the model
 	AlteredResults                   // tool results as the model saw them
 	RebuiltHistory                   // the request's messages, which were reconstructed from the log
 	PromptDiffers                    // the full prompt, whose recorded token count doesn't match the messages
-	IDsDiffer                        // a response's ids decode to text that differs from the recorded text
+	IDsDiffer                        // agreement between a response's ids and its recorded text
 	allGaps         Gaps = 1<<iota - 1
 )
 
-// gapNames holds, in bit order, each gap's name in files and the content that a better capture would have.
+// gapNames holds, in bit order, each gap's name in files and the content that a complete capture would
+// have.
 var gapNames = [...]struct{ name, cure string }{
 	{"no_tools", "the tool definitions"},
 	{"no_system_prompt", "the system prompt"},
@@ -40,12 +41,11 @@ func (g Gaps) Names() []string {
 	return out
 }
 
-// Lowering returns the gaps that make a trace partial. ParsedArguments isn't one of them: differently spelled arguments
-// still make the same call.
+// Lowering returns the gaps that make a trace partial. ParsedArguments isn't one of them: differently written
+// arguments still make the same call.
 func (g Gaps) Lowering() Gaps { return g &^ ParsedArguments & allGaps }
 
-// Proofs is a set of statements about a trace that were confirmed by checks against the model's own tokenizer and
-// template.
+// Proofs is a set of properties of a trace that were verified with the model's own tokenizer and template.
 type Proofs uint8
 
 // The proofs. The record log can store up to two.

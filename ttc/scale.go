@@ -6,7 +6,7 @@ import "math"
 type Scale struct {
 	Low, High float64
 	Known     bool // at least one score was added
-	Graded    bool // some score is neither 0 nor 1
+	Graded    bool // at least one score is neither 0 nor 1
 }
 
 // Add extends the scale to include a score. It ignores a score that is not finite.
@@ -27,7 +27,7 @@ func (s *Scale) merge(o Scale) {
 	}
 }
 
-// Worst returns the score that means failure: 0 if every score is 0 or 1, otherwise the lowest score. If lower is set,
+// Worst returns the score of a failure: 0 if every score is 0 or 1, otherwise the lowest score. If lower is set,
 // lower scores are better, and failure is 1 or the highest score. ok is false if no score is known, or if all scores
 // have the same value, other than 0 or 1.
 func (s Scale) Worst(lower bool) (score float64, ok bool) {

@@ -135,7 +135,7 @@ func Chain(messages []chat.Message, assistant Sampled) Graph {
 // Sampled records whether the model actually produced a message in this rollout.
 type Sampled uint8
 
-// Messages marked No (few-shot, copied, compacted, injected) are context; only Yes and Assumed are ever trained on.
+// Messages marked No (few-shot, copied, compacted, injected) are context; only Yes and Assumed are trained on.
 const (
 	No Sampled = iota
 	Yes
@@ -219,7 +219,8 @@ type Prompt struct {
 	Messages []chat.Message // the messages if Form is MessagesPrompt
 }
 
-// PromptForm tells whether a prompt is text, a list of messages, or neither.
+// PromptForm specifies whether a prompt is text, a list of messages, or
+// neither.
 type PromptForm uint8
 
 // The forms of a prompt.

@@ -108,7 +108,7 @@ func (a *Assembled) Write(w io.Writer, prefix bool) error {
 		}
 	}
 	all = append(all, j.tensors()...)
-	if room, ok := w.(interface{ Grow(n int) }); ok { // growing in advance avoids copying the buffer several times
+	if room, ok := w.(interface{ Grow(n int) }); ok { // grow once, to avoid repeated copying
 		size := 0
 		for _, t := range all {
 			size += len(t.Data) + headerBytes
@@ -126,7 +126,8 @@ func (a *Assembled) Apart() []*Row {
 	})
 }
 
-// combine gives each rollout its teacher, and returns the sdpo rows that are left over.
+// combine pairs each rollout with its teacher, and returns the sdpo rows that match no
+// rollout.
 func (a *Assembled) combine() (rollouts []*Row, rest hints) {
 	rest = hints{}
 	for _, r := range a.rows[SDPO.Name] {

@@ -55,7 +55,8 @@ func (h hints) take(rollout *Row) *Row {
 	return found
 }
 
-// combine gives each rollout its teacher. A rollout without an sdpo row serves as its own teacher.
+// combine pairs each rollout with its teacher. A rollout without an sdpo row serves as its own
+// teacher.
 func (h hints) combine(rollouts []*Row) []*Row {
 	out := make([]*Row, len(rollouts))
 	for i, r := range rollouts {
@@ -74,7 +75,8 @@ func (h hints) combine(rollouts []*Row) []*Row {
 	return out
 }
 
-// exampleTensors makes a step file's tensors except its pairs. A file without hints doesn't have a teacher.
+// exampleTensors makes a step file's tensors except its pairs. Without hints, the file has no teacher
+// columns.
 func exampleTensors(rows []*Row, form Form, pad int64) []tensors.Tensor {
 	if !slices.ContainsFunc(rows, func(r *Row) bool { return len(r.Meta.Sites) > 0 }) {
 		return assemble(RL, rows, Composer, form.forChannel(RL, Composer), pad)

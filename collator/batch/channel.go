@@ -17,7 +17,7 @@ type Channel struct {
 	columns func(dst []tensors.Tensor, b *assembly) []tensors.Tensor
 }
 
-// The channels, in the same order as in index.jsonl.
+// The channels, in index order.
 var (
 	SFT = &Channel{Name: "sft", Sides: []string{""}, columns: labels}
 	DPO = &Channel{Name: "dpo", Sides: []string{"chosen_", "rejected_"}, columns: pairColumns}
@@ -42,7 +42,7 @@ func Lookup(name string) *Channel {
 	return nil
 }
 
-// variant distinguishes rows that can't share a batch because only some have log-probs, and so more columns.
+// variant distinguishes rows that can't share a batch because the ones with log-probs have more columns.
 func (c *Channel) variant(r *Row) uint8 {
 	if c == DPO && r.Meta.Ref != nil || c == RL && r.Sides[0].LogProbs != nil {
 		return 1
@@ -132,8 +132,8 @@ func (a *assembly) gaps(side, row int) (out []gap) {
 	return out
 }
 
-// positions returns 0, 1, 2, ... for the tokens in each sequence. The cells of a gap hold the position of the token
-// after it, but are never read.
+// positions returns 0, 1, 2, ... for the tokens in each sequence. The cells of a gap, which are never read, hold
+// the position of the next token.
 func (a *assembly) positions(name string, side int) tensors.Tensor {
 	t := a.grid(name, side, 0, func(cells []int64, _ *Side) {
 		for i := range cells {

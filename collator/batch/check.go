@@ -18,9 +18,9 @@ import (
 )
 
 // Read reads a batch back into rows, and checks that the file and its line in the index agree. The reassembled rows
-// must reproduce the file's tensors, which shows that every mask, position, pad, label and count is right. Columns that
-// are added or changed later, such as a teacher's, are checked separately. dir is the folder of the index. The error
-// describes the first fault.
+// must reproduce the file's tensors, which shows that every mask, position, pad, label and count is right. Columns
+// that are added or changed later, such as the teacher columns, are checked separately. dir is the folder of the
+// index. The error describes the first problem.
 func Read(dir string, l *Line) ([]*Row, error) {
 	rows, _, err := read(dir, l)
 	return rows, err
@@ -122,8 +122,8 @@ func sameShape(got, want tensors.Tensor) error {
 	return nil
 }
 
-// layoutOf returns the layout of a batch, whose form must be one that the channel can have in it. assemble can't make
-// any other: equal width, for example, needs a second side.
+// layoutOf returns the layout of a batch. It returns an error if the channel can't have that layout, or can't have
+// the batch's form in it. For example, equal width requires a second side.
 func layoutOf(c *Channel, l *Line) (Layout, error) {
 	i := slices.Index(layoutNames[:], l.Layout)
 	if i < 0 {
@@ -139,7 +139,8 @@ func layoutOf(c *Channel, l *Line) (Layout, error) {
 	return layout, nil
 }
 
-// differsAt returns the first position at which two equally long byte slices differ, or -1 if they are equal.
+// differsAt returns the first position at which two byte slices of equal length differ, or -1 if they are
+// equal.
 func differsAt(got, want []byte) int {
 	if bytes.Equal(got, want) {
 		return -1
@@ -202,14 +203,14 @@ func checkCounts(l *Line, rows []*Row) error {
 	return nil
 }
 
-// Columns of the sdpo channel that are added to a batch after it is made.
+// Names of columns that are added to an sdpo batch after it is made.
 const (
 	BaseWeight = "pair_base_weight" // the original pair weights, if pair_weight was changed
 	PairJSD    = "pair_jsd"         // optional; each pair's divergence, or -1 if it couldn't be measured
 )
 
-// checkWeights checks weights that don't follow from the rows. Their number must be right, and they must be finite and
-// not negative.
+// checkWeights checks weights that cannot be derived from the rows: their number, and that they are finite and not
+// negative.
 func checkWeights(got, made tensors.Tensor) error {
 	if err := sameShape(got, made); err != nil {
 		return err
@@ -262,7 +263,8 @@ func items[T int64 | float32](r *reader, name string, dims int) (v []T, shape []
 	return v, t.Shape
 }
 
-// unpack rebuilds rows from a batch's tensors and its line. compare checks the rest.
+// unpack rebuilds rows from a batch's tensors and its line. compare does the
+// remaining checks.
 func unpack(c *Channel, layout Layout, l *Line, all []tensors.Tensor) ([]*Row, error) {
 	r := &reader{channel: c, layout: layout, tensors: byName(all)}
 	weights, _ := items[float32](r, "row_weight", 1)
@@ -298,7 +300,7 @@ func unpack(c *Channel, layout Layout, l *Line, all []tensors.Tensor) ([]*Row, e
 	return rows, r.err
 }
 
-// ownerBefore reports whether an owner ends before a side's first token, where no token can be looked up.
+// ownerBefore reports whether an owner has a negative end, and so owns no token.
 func (m *Meta) ownerBefore() bool {
 	return slices.ContainsFunc(m.Proof, func(p Proof) bool {
 		return slices.ContainsFunc(p.Owners, func(o Owner) bool { return o.End < 0 })
@@ -401,7 +403,7 @@ func (p *plane) row(i, after, rows int) (start, end int, err error) {
 }
 
 // rowIDs returns the ids in a row's cells, each of which must be in the vocabulary, up to the first cell whose mask
-// isn't 1. If sides have equal widths, cells without a token may precede others: gaps where the teacher has a hint.
+// isn't 1. If sides have equal widths, a row may have gaps, where the teacher has a hint.
 func (l *Line) rowIDs(prefix string, row int, cells, mask []int64) ([]int32, error) {
 	end := len(cells)
 	for end > 0 && mask != nil && mask[end-1] != 1 {

@@ -7,18 +7,18 @@ import (
 
 // The composer layout uses the names of the reference composite trainer, for trainers that read those names:
 //
-//	rl    input_ids attention_mask position_ids response_mask rewards advantages [old_logprobs]
-//	sdpo  input_ids attention_mask position_ids response_mask, ctx_teacher_ + the first three, sdpo_loss_mask
-//	dpo   dpo_chosen_ and dpo_rejected_ + the same three and response_mask,
-//	      [dpo_chosen_ref_logprobs dpo_rejected_ref_logprobs]
+// 	rl    input_ids attention_mask position_ids response_mask rewards advantages [old_logprobs]
+// 	sdpo  input_ids attention_mask position_ids response_mask, ctx_teacher_ + the first three, sdpo_loss_mask
+// 	dpo   dpo_chosen_ and dpo_rejected_ + the same three and response_mask,
+// 	      [dpo_chosen_ref_logprobs dpo_rejected_ref_logprobs]
 //
-// It also has reward_null, group and the row_ columns, for which that trainer lacks names. An sdpo row is one site or,
+// It also has reward_null, group and the row_ columns, which that trainer does not use. An sdpo row is one site or,
 // if hints accumulate, which requires a form with EqualWidth, all sites in a rollout's row. Both sides end with the
 // last target and differ only in the hints. sdpo_loss_mask has the teacher's shape. It is 1 where the logits predict
-// the target, and 0 elsewhere, or the ignore index with SignedMask. The student's logits for the same token are at the
-// same distance from the end of its row. In a form with EqualWidth, the student is padded where the teacher has a hint,
-// so a token's position is the same on both sides. No token attends to that padding, and position_ids skip it, so it
-// doesn't change anything.
+// the target, and 0 elsewhere, or the ignore index with SignedMask. The student's logits for the same token are at
+// the same distance from the end of its row. In a form with EqualWidth, the student is padded where the teacher has a
+// hint, so a token's position is the same on both sides. No token attends to that padding, and position_ids skip it,
+// so it has no effect.
 
 // lossMask is the name of the tensor that replaces the pair table.
 const lossMask = "sdpo_loss_mask"
@@ -28,7 +28,8 @@ func IsComposer(has func(name string) bool) bool {
 	return has(lossMask) || has("dpo_chosen_input_ids") || has("rewards")
 }
 
-// composerName translates a tensor's name in the padded layout to the composer layout.
+// composerName maps a tensor's name in the padded layout to its name in the composer
+// layout.
 func composerName(c *Channel, name string) string {
 	if name == "reward" || name == "advantage" {
 		return name + "s"

@@ -15,7 +15,7 @@ import (
 const (
 	IndexName = "index.jsonl"
 	StepsName = "steps.jsonl"
-	// MaxFileBytes exceeds the size of any batch file. A larger file isn't read.
+	// MaxFileBytes is the maximum size of a batch file that is read.
 	MaxFileBytes = 1 << 30
 )
 
@@ -108,7 +108,7 @@ func lists(rows []*Row) (rollouts, examples *indexed) {
 		rollouts.add(r.Meta.rollout())
 		id := r.Meta.Example
 		if run, ok := runs[id]; ok && run != r.Meta.Run {
-			id = strconv.Itoa(r.Meta.Run) + "/" + id // an example of another collection run has the same id
+			id = strconv.Itoa(r.Meta.Run) + "/" + id // ids are unique only within a collection run
 		} else {
 			runs[id] = r.Meta.Run
 		}
@@ -130,7 +130,8 @@ func ReadIndex(path string) ([]Line, error) {
 	return lines, err
 }
 
-// maxLineBytes bounds the size of a line in an index, which takes a few hundred bytes per row in its batch.
+// maxLineBytes bounds the size of a line in an index, which has a few hundred bytes for each row of its
+// batch.
 const maxLineBytes = 32 << 20
 
 // EachLine calls f with each line of an index, in order.

@@ -8,7 +8,8 @@ import (
 	"iter"
 )
 
-// place is the location of a row's encoding outside the spool. It replaces the encoding in spools and their parts.
+// place is the location of a row's encoding outside the spool. Spools of kept rows and their parts store it in
+// place of the encoding.
 type place struct {
 	File           uint32
 	Offset         int64
@@ -118,7 +119,7 @@ type jobHead struct {
 	Rows    uint32
 }
 
-// maxBatchRows limits the number of rows that a part may claim for a batch.
+// maxBatchRows limits the number of rows in a batch that is read from a part.
 const maxBatchRows = 1 << 24
 
 // readJob reads the next batch of a part, or returns io.EOF.

@@ -53,7 +53,7 @@ type planner struct {
 	windows uint64
 }
 
-// full reports whether the window must be emptied before e is added to it.
+// full reports whether the window must be flushed before e is added.
 func (p *planner) full(e *entry) bool {
 	if len(p.window) == 0 {
 		return false
@@ -69,7 +69,7 @@ func (p *planner) flush(yield func(*planned, error) bool) bool {
 	}
 	c := channels[p.window[0].Channel]
 	layout := p.spec.Layout.forChannel(c)
-	rows := slices.Clone(p.window) // cloned because the next window reuses the memory
+	rows := slices.Clone(p.window) // the next window reuses the memory
 	shuffled := !p.order.Added && !p.order.Task
 	var batches [][]entry
 	if layout == Packed {

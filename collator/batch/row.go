@@ -67,7 +67,7 @@ type Meta struct {
 	IDs      string `json:"ids"`            // "sampled": as given by the source; "rendered": made from text
 	OnPolicy string `json:"on_policy"`      // same, other, unknown
 	Fidelity string `json:"fidelity"`       // one of ids+logprobs, ids, text, partial
-	// reasons, such as no_tools, why Fidelity is not higher, as far as the source knows
+	// reasons, reported by the source, for a Fidelity below the highest, such as no_tools
 	Gaps   []string `json:"gaps,omitempty"`
 	Proven []string `json:"proven,omitempty"` // parts checked with the model's tokenizer (prompt_tokens, ids)
 	// exact, value (same value, different text), raw (as sampled), none (no calls)
@@ -76,7 +76,8 @@ type Meta struct {
 	// trained messages after which the template doesn't write a stop token
 	Open  []int    `json:"open,omitempty"`
 	Flags []string `json:"flags,omitempty"` // truncated, cut_off, no_think, prompt_cut, call_ids, no_stop_token, kept_filler, no_reference
-	// Changed counts trained turns whose context isn't the recorded one, by change (see builders.Changed).
+	// Changed counts the trained turns whose context differs from the recorded one, by kind of change (see
+	// builders.Changed).
 	Changed map[string]int64 `json:"changed,omitempty"`
 	Proof   []Proof          `json:"proof"` // one per side
 
@@ -174,7 +175,8 @@ func (o Owners) MarshalJSON() ([]byte, error) {
 	return append(b, ']'), nil
 }
 
-// UnmarshalJSON reads MarshalJSON's form a few times faster than encoding/json, which reads any other form.
+// UnmarshalJSON decodes the form that MarshalJSON writes, several times faster than encoding/json. It
+// decodes other forms with encoding/json.
 func (o *Owners) UnmarshalJSON(b []byte) error {
 	text := strings.TrimSuffix(strings.TrimPrefix(string(b), "[["), "]]")
 	list := make(Owners, 0, strings.Count(text, "],[")+1)
@@ -200,8 +202,8 @@ func (o *Owner) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, &[3]any{&o.End, &o.Message, &o.Why})
 }
 
-// begin returns where the first trained turn of a side begins. The tokens before it are its prompt, including any that
-// the template inserts before the model's own text.
+// begin returns the index of the first token of the side's first trained turn. The tokens before it are its prompt,
+// including any that the template inserts before the model's own text.
 func (p *Proof) begin() int {
 	at := 0
 	for _, o := range p.Owners {
@@ -230,7 +232,8 @@ type Encoded struct {
 	Bytes     uint32           // of the encoding
 	Sum       uint64           // xxh3 hash of an encoding stored elsewhere, which the reader verifies
 
-	// The location of an encoding stored elsewhere, followed by values that may not be known when the row is made.
+	// File and Offset locate an encoding stored elsewhere. The fields after them may be unknown when the row is
+	// made.
 	File    int   `json:"-"`
 	Offset  int64 `json:"-"`
 	Ordinal int64 `json:"-"` // position of the row's record among those collated
@@ -313,7 +316,7 @@ func appendRow(dst []byte, r *Row) ([]byte, error) {
 		s := &r.Sides[i]
 		size += binary.Size(sideFields{}) + 4*(len(s.IDs)+2*len(s.Trained)+len(s.LogProbs))
 	}
-	dst = slices.Grow(dst, size) // at once, because rows are most of the live memory and doubling wastes it
+	dst = slices.Grow(dst, size) // once, because rows take most of the live memory, and growing by doubling would waste it
 	put := func(v any) {
 		if err == nil {
 			dst, err = binary.Append(dst, binary.LittleEndian, v)

@@ -52,7 +52,7 @@ const NoHint = "none"
 // sound reports whether the hint has tokens exactly when its mode requires them.
 func (s *RowSite) sound() bool { return s.Hint > 0 != (s.Mode == NoHint) && s.Hint >= 0 }
 
-// shift returns the number of hint tokens that a teacher has before the student's token at a position.
+// shift returns the number of hint tokens in a teacher before the student's token at a position.
 func (r *Row) shift(teacher, at int) (by int) {
 	for i := range r.Meta.Sites {
 		if s := &r.Meta.Sites[i]; s.Teacher == teacher && int(s.At) <= at {
@@ -212,7 +212,7 @@ func (r *Row) Splices() error {
 }
 
 // inTurn checks that none of a teacher's hints precedes the end of an earlier target. sites are in hint order. A site
-// without pairs has the same target as an earlier site.
+// without pairs shares its target with an earlier site.
 func inTurn(sites []RowSite) error {
 	end, of := 0, 0
 	for _, s := range sites {
@@ -318,7 +318,7 @@ func sequences(r *reader, l *Line, prefix string) ([]Side, error) {
 	if len(mask) != len(ids) {
 		return nil, fmt.Errorf("mismatched sizes of %sinput_ids and its mask", prefix)
 	}
-	if shape[0] > len(ids) { // the rows would have no cells, so their number isn't bounded by the file's size
+	if shape[0] > len(ids) { // rows without cells could be of any number, whatever the file's size
 		return nil, fmt.Errorf("invalid %sinput_ids: got shape %v, expected tokens in each row", prefix, shape)
 	}
 	out := make([]Side, shape[0])

@@ -105,7 +105,8 @@ func WriteSteps(dir string, byExample bool) (steps, apart int, err error) {
 	return len(m.plan), m.apart(), durable.WriteFile(filepath.Join(dir, StepsName), list.Bytes())
 }
 
-// StepProblem describes a step file that differs from the one that its batches produce.
+// StepProblem describes a step file that differs from the result of combining its
+// batches.
 type StepProblem struct{ File, Text string }
 
 // CheckSteps remakes every step from the batches in dir and compares it with its file. listed contains the file names
@@ -195,7 +196,8 @@ func (m *stepMaker) apart() (n int) {
 	return n
 }
 
-// check makes the next step of the plan and compares it with its file.
+// check remakes the next step of the plan and compares it with the step's
+// file.
 func (m *stepMaker) check(s *step) error {
 	if len(m.plan) == 0 {
 		return errors.New("the batches do not produce this step")
@@ -338,8 +340,8 @@ func (j *joint) channels() tensors.Tensor {
 	return tensors.Of("row_channel", v, len(v))
 }
 
-// joinGrid concatenates the parts' grids with the given name, padded to the same width. For a part that lacks the grid,
-// it uses the grid named other, or the fill value.
+// joinGrid concatenates the parts' grids with the given name, padded to the same width. A part without that grid
+// contributes its grid named other or, without one, the fill value.
 func joinGrid[T int64 | float32](j *joint, name, other string, fill T) tensors.Tensor {
 	width, rows := 0, 0
 	for _, p := range j.parts {
@@ -364,7 +366,7 @@ func joinGrid[T int64 | float32](j *joint, name, other string, fill T) tensors.T
 	return tensors.Of(name, cells, rows, width)
 }
 
-// joinColumn concatenates the parts' columns. For a part that lacks the column, it uses the fill value.
+// joinColumn concatenates the parts' columns. A part without the column contributes the fill value.
 func joinColumn[T int64 | float32](j *joint, name string, fill T) tensors.Tensor {
 	var out []T
 	for _, p := range j.parts {

@@ -8,9 +8,9 @@ import (
 	"github.com/nat-go/nat-go/internal/tensors"
 )
 
-// Columns [R,T,K] of the rl channel. They hold a teacher's most probable tokens at (not after) each position, given the
-// preceding tokens, best first. Missing entries are -1 and -inf. A row without a response from the teacher has only
-// missing entries.
+// Columns [R,T,K] of the rl channel. They hold a teacher's most probable tokens for (not after) each position, given
+// the preceding tokens, most probable first. Missing entries are -1 and -inf. A row without a response from the
+// teacher has only missing entries.
 const (
 	TeacherIDs      = "teacher_topk_ids"
 	TeacherLogProbs = "teacher_topk_logprobs"
@@ -19,8 +19,8 @@ const (
 // maxSumExcess is the maximum by which the sum of a position's probabilities may exceed 1, due to rounding.
 const maxSumExcess = 0.05
 
-// checkTaught checks a teacher's columns against each row's row_info. If the teacher responded for a row, every token
-// but the first must have at least the stated number of entries. Otherwise, there must be none.
+// checkTaught checks a teacher's columns against each row's row_info. In a row for which the teacher responded, every
+// token but the first must have at least the stated number of entries. Other rows must have none.
 func checkTaught(ids, logProbs tensors.Tensor, rows []*Row, l *Line) error {
 	top, err := tensors.Items[int64](ids)
 	if err != nil {

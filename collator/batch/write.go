@@ -30,7 +30,7 @@ const (
 	Composer
 )
 
-// Form holds the settings, other than the layout, that differ between trainers.
+// Form holds the settings other than the layout that depend on the trainer.
 type Form struct {
 	IgnoreIndex int64 `json:"ignore_index,omitempty"` // label of tokens that are not trained on; 0 means Ignored
 	// The other fields apply to sdpo in the composer layout. EqualWidth makes the student as wide as the teacher,
@@ -243,7 +243,7 @@ func (spec *Spec) write(j *job, rows []*Row) (finished, error) {
 		err = file.Prepare()
 	}
 	if err == nil {
-		err = file.CommitUnsynced() // writeJobs syncs the folder later
+		err = file.CommitUnsynced() // writeJobs syncs the folder
 	}
 	if err != nil {
 		return finished{}, err

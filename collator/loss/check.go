@@ -157,7 +157,7 @@ func (c *checker) cause(format string, a ...any) {
 	c.report.Causes = append(c.report.Causes, fmt.Sprintf(format, a...))
 }
 
-// whole compares the reduced loss. The terms, if given, show where the difference comes from.
+// whole compares the reduced loss. If terms are given, they show the cause of a difference.
 func (c *checker) whole(ours float64) {
 	c.report.Loss = Number(ours)
 	for dims := range 2 {
@@ -192,8 +192,8 @@ type grid struct {
 	at      [][]float64 // our values of the term, from the logits at each position in elsewhere
 }
 
-// elsewhere lists positions from which a script may wrongly read a token's logits. The right position is the one before
-// the token.
+// elsewhere lists wrong positions from which a script may read a token's logits. The correct position is the one
+// before the token.
 var elsewhere = []struct {
 	from int
 	what string
@@ -202,7 +202,7 @@ var elsewhere = []struct {
 	{-2, "the logits are shifted twice: the logits two positions before a token predict the preceding token"},
 }
 
-// grid computes our terms, which are sign times the log-prob of each trained token.
+// grid computes our terms: the log-prob of each trained token, multiplied by sign.
 func (c *checker) grid(name string, side *Tokens, trained func(i int) bool, sign float64) (*grid, error) {
 	g := &grid{name: name, side: side, trained: make([]bool, side.R*side.T)}
 	for i := range g.trained {
@@ -219,7 +219,8 @@ func (c *checker) grid(name string, side *Tokens, trained func(i int) bool, sign
 	return g, err
 }
 
-// fill sets our terms, given a function that returns them from logits at an offset.
+// fill sets our terms using a function that computes them from the logits at an
+// offset.
 func (g *grid) fill(terms func(from int) ([]float64, error)) (err error) {
 	g.ours, err = terms(-1)
 	g.at = make([][]float64, len(elsewhere))
@@ -231,7 +232,8 @@ func (g *grid) fill(terms func(from int) ([]float64, error)) (err error) {
 	return err
 }
 
-// logProbs returns sign times the log-probs of trained tokens, from logits at the given offset.
+// logProbs returns the log-probs of trained tokens, multiplied by sign, from logits at the
+// given offset.
 func (c *checker) logProbs(g *grid, from int, temperature, sign float64) ([]float64, error) {
 	n := g.side.R * g.side.T
 	targets := slices.Repeat([]int32{kernels.IgnoreIndex}, n)
@@ -321,7 +323,7 @@ func (c *checker) compare(g *grid) {
 	}
 }
 
-// explain looks for a single mistake that accounts for all of the script's terms.
+// explain looks for a single mistake that explains all of the script's terms.
 func (c *checker) explain(g *grid) {
 	all := func(want func(i int) float64) bool {
 		for i := range g.yours {
@@ -396,7 +398,8 @@ func (c *checker) factor(yours, ours []float64) (factor float64, ok bool) {
 	return factor, true
 }
 
-// column reads the script's per-row terms. It returns nil if the script didn't provide any.
+// pairLosses reads the script's per-row terms. It returns nil if the script didn't provide
+// any.
 func (c *checker) pairLosses(rows int) ([]float64, error) {
 	t, ok := c.yours.take("yours.pair_losses", 1)
 	if !ok {

@@ -7,8 +7,8 @@ import (
 	"github.com/nat-go/nat-go/kernels"
 )
 
-// columns reads tensors from files by name. A tensor comes from the first file that contains it. After the first error,
-// columns reads nothing more.
+// columns reads tensors from files by name. A tensor comes from the first file that contains it. It stops reading at
+// the first error.
 type columns struct {
 	files []*tensors.File
 	names map[string]string         // names of the columns in files in the composer layout; nil for other layouts

@@ -29,7 +29,7 @@ var composerNames = map[string]string{
 func (d *Dump) readComposer(c *columns) error {
 	c.names = composerNames
 	type channel struct {
-		there, logits string // tensors present if the file has the channel, and if its logits were dumped
+		there, logits string // names of tensors: of the channel, and of its logits, which may be missing
 		read          func()
 	}
 	channels := []channel{
@@ -119,7 +119,7 @@ func pairsOf(c *columns) map[string]tensors.Tensor {
 			}
 			q := p - shorter
 			if gap {
-				for q = p; q > 0 && seen[q] == 0; q-- { // go back over the gap, which ends right before the target
+				for q = p; q > 0 && seen[q] == 0; q-- { // skip the gap that ends right before the target
 				}
 			}
 			for name, v := range map[string]int{

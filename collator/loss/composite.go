@@ -117,8 +117,8 @@ func weight(w []float32, i int) float64 {
 	return float64(w[i])
 }
 
-// Gradients receives d L / d logits. Leave unwanted slices nil. Slices are contiguous and have the same shapes as the
-// logits.
+// Gradients receives d L / d logits. Gradients are computed only for slices that aren't nil. Slices are contiguous
+// and have the same shapes as the logits.
 type Gradients struct {
 	GRPO, Chosen, Rejected, Student []float32
 }
@@ -202,7 +202,8 @@ func (t *Tokens) check(side string, columns map[string]int) error {
 	return nil
 }
 
-// predictions converts token-aligned training marks to targets per logit row. The logits at t-1 predict token t.
+// predictions returns the target of each row of logits, given which tokens are trained on. The logits at t-1
+// predict token t.
 func (t *Tokens) predictions(side string, trained func(i int) bool) ([]int32, error) {
 	targets := slices.Repeat([]int32{kernels.IgnoreIndex}, t.R*t.T)
 	for r := range t.R {

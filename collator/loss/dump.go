@@ -72,7 +72,7 @@ func (d *Dump) side(c *columns, prefix string) (t Tokens) {
 	return t
 }
 
-// remember records a tensor's shape, which its gradient will share.
+// remember records a tensor's shape for use as the shape of its gradient.
 func (d *Dump) remember(c *columns, name string, dims int) {
 	if f, own, ok := c.find(name); ok {
 		if info, _ := f.Lookup(own); len(info.Shape) == dims {

@@ -80,7 +80,7 @@ func (n Number) MarshalJSON() ([]byte, error) {
 	return json.Marshal(float64(n))
 }
 
-// RowsTotals sums up the result; it is printed as JSON.
+// RowsTotals holds the totals, which are printed as JSON.
 type RowsTotals struct {
 	Loss      Number   `json:"loss"` // sum(w*row_loss)/sum(w)
 	Sum       Number   `json:"sum"`  // sum(w*row_loss)
@@ -182,7 +182,7 @@ func (q *RowsRequest) divergence(o kernels.Options) (interface {
 	return kernels.NewJSD(o)
 }
 
-// spoiled returns findings that count the rows whose loss isn't finite.
+// spoiled returns findings about rows whose loss isn't finite.
 func spoiled(st kernels.Stats, loss []float64) (out []string) {
 	first := func(is func(float64) bool) int { return slices.IndexFunc(loss, is) }
 	if st.NonFinite > 0 {

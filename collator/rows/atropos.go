@@ -15,8 +15,8 @@ import (
 // mask holds a token's id if the model sampled it and -100 otherwise; masked tokens have a log-prob of 1. Nothing is
 // shifted.
 //
-// This format needs no tokenizer: a rollout qualifies only if all its messages carry ids. Groups of other rollouts are
-// made from the rl token channel, and the trainer adapter pushes those, too.
+// This format doesn't need a tokenizer, but accepts only rollouts whose messages all have token ids. For other
+// rollouts, use the rl token channel, whose batches the trainer adapter can push as well.
 var atropos = Format{
 	Name:     "atropos",
 	Service:  true,

@@ -10,8 +10,8 @@ import (
 const messagesName = "messages"
 
 // chatRows is the common conversation format, with messages and the tools that could be called. Its readers train on
-// every assistant turn or, if so configured, only on the last one (see Options.LastTurn). A conversation therefore
-// ends before its first context-only turn.
+// every assistant turn or, if so configured, only on the last one (see Options.LastTurn). With such readers, a
+// conversation ends before its first context-only turn.
 var chatRows = Format{
 	Name:     messagesName,
 	Consumer: "TRL, LLaMA-Factory, NeMo RL (SFT), Axolotl, ...",

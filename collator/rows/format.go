@@ -95,7 +95,7 @@ func (t *TextPrompt) UnmarshalText(b []byte) error { return choose(t, "prompt_as
 // Format describes a row format.
 type Format struct {
 	Name     string
-	Consumer string // who reads it
+	Consumer string // program that reads the format
 	Shape    string // outline of a row, for display
 	Carries  []builders.Kind
 	// Files returns the file name under dataset/<name>/. A .parquet file is a table; any other is JSON lines.
@@ -123,11 +123,11 @@ type Format struct {
 // LastTurnOnly reports whether Options.LastTurn applies to the format.
 func (f Format) LastTurnOnly() bool { return f.Lines() == messagesName }
 
-// Whole reports whether a kind's rows, when read back, contain the model's whole input. Other rows can be verified only
-// by encoding the record again.
+// Whole reports whether a kind's rows, when read back, contain the model's complete input. Other rows can be verified
+// only by encoding the record again.
 func (f Format) Whole(k builders.Kind) bool { return !slices.Contains(f.parts, k) }
 
-// LostTurns returns the reason why a turn may lack a row even though the format can hold the turn's record.
+// LostTurns returns the reason why a turn of a record that the format can hold may have no row.
 func (f Format) LostTurns() ledger.Reason { return cmp.Or(f.lost, AfterContextTurn) }
 
 // Partly reports whether a record's rows hold only part of the model's input because the format can't hold the tools,
@@ -232,11 +232,11 @@ func NewEncoder(f Format, o Options) *Encoder {
 	return &Encoder{Format: f, opts: o, byText: map[*byte]int32{}}
 }
 
-// Begin forgets the previous group's strings. Call it before the first row of each group, because strings are
-// identified by their memory address.
+// Begin discards the strings cached for the previous group. Call it before the first row of each group,
+// because strings are identified by their memory address.
 func (e *Encoder) Begin() {
 	clear(e.byText)
-	clear(e.escaped) // truncation alone would keep a large group's strings in memory
+	clear(e.escaped) // otherwise a large group's strings would stay in memory
 	e.escaped = e.escaped[:0]
 	e.arena = e.arena[:0]
 }
@@ -284,8 +284,8 @@ func (e *Encoder) Omitted() (trimmed int, members []string) { return e.trimmed, 
 // FinalNewline reports whether the last row of a file ends in a newline.
 func (e *Encoder) FinalNewline() bool { return !(e.opts.NAT && e.Name == customizer.Name) }
 
-// refuse records the reason why the format can't hold the records, unless there is an earlier one. What is appended
-// afterwards isn't used.
+// refuse records the reason why the format can't hold the records, unless there is an earlier one. Anything
+// appended afterwards is discarded.
 func (e *Encoder) refuse(format string, a ...any) {
 	if e.err == nil {
 		e.err = &CannotCarry{Format: e.Name, Why: fmt.Sprintf(format, a...)}

@@ -45,7 +45,8 @@ func (e *Encoder) content(m *chat.Message) *chat.Message {
 	return m
 }
 
-// shown returns the result of asText, and records the names of members that rows can't hold.
+// shown returns the result of asText, and records the names of members that a row can't
+// hold.
 func (e *Encoder) shown(m *chat.Message) *chat.Message {
 	e.omit("", m.Extra)
 	for i := range m.ToolCalls {
@@ -171,7 +172,7 @@ func (e *Encoder) toolCalls(dst []byte, m *chat.Message) []byte {
 	dst = append(dst, `, "tool_calls": [`...)
 	for i := range m.ToolCalls {
 		c := &m.ToolCalls[i]
-		// Parsed arguments may come from a plugin: nothing guarantees that they are a single JSON value.
+		// Parsed arguments may come from a plugin, so they may not be a single JSON value.
 		if !e.Service && (c.Parsed.Kind() != json.Object || !json.Valid(c.Parsed)) {
 			return e.refused(dst, "the arguments of a call to %q are not a JSON object", c.Name)
 		}

@@ -9,10 +9,10 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// privileged is the format of TRL's SDFTTrainer and SDPOTrainer (1.16, trl/experimental/sdft and sdpo): a prompt, and a
-// context only for the teacher. The trainers sample their own completion and read no other column, so tools aren't in
-// the prompt, and our target isn't learned. The teacher's prompt is the prompt with the hint in its last message, which
-// must be a user message, so a turn that follows a tool result gets no row.
+// privileged is the format of TRL's SDFTTrainer and SDPOTrainer (1.16, trl/experimental/sdft and sdpo): a prompt, and
+// a context only for the teacher. The trainers sample their own completion and read no other column, so tools are not
+// in the prompt, and the record's target is not used. The teacher's prompt is the prompt with the hint in its last
+// message, which must be a user message, so a turn that follows a tool result gets no row.
 var privileged = Format{
 	Name:     "privileged",
 	Consumer: "TRL (SDFTTrainer, SDPOTrainer)",

@@ -204,7 +204,7 @@ func (r *rowReader) adopt(key string, in *rowReader) {
 	}
 }
 
-// oneForm refuses a row that mixes text and messages.
+// oneForm rejects a row that mixes text and messages.
 func (r *rowReader) oneForm(key string, first builders.Passage, rest ...builders.Passage) {
 	for _, p := range rest {
 		if p.IsText() != first.IsText() {
@@ -246,7 +246,8 @@ func (r *rowReader) toolsText() {
 	r.tools()
 }
 
-// plainMessage returns "" if a message has only a role and text. Otherwise it describes the fault.
+// plainMessage returns "" if a message has only a role and text. Otherwise, it describes the
+// problem.
 func plainMessage(m *chat.Message) string {
 	if m.Form != chat.Text || moreThanText(m) || len(m.Extra) > 0 {
 		return "is not {role, content} with text"

@@ -51,7 +51,7 @@ func (c columns) value() parquet.Node {
 }
 
 // messages returns a column of messages: {role, content} or, if any have more than that, free-form values. A struct
-// with all keys that any message has would come back with nulls, which chat templates treat as present.
+// of all messages' keys would be read back with nulls, which chat templates treat as present.
 func (c columns) messages() parquet.Node {
 	if c.Rich {
 		return parquet.List(c.value())

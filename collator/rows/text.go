@@ -45,7 +45,7 @@ func (e *Encoder) member(dst []byte, key, text string) []byte {
 	return e.text(append(dst, key...), text)
 }
 
-// item separates the next item of a list from the one before it, if there is one.
+// item appends a separator unless the next item is the first in its list.
 func item(dst []byte) []byte {
 	if dst[len(dst)-1] == '[' {
 		return dst

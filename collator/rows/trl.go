@@ -89,9 +89,9 @@ func (e *Encoder) trlPassage(dst []byte, key, name string, p *builders.Passage) 
 	return e.trlSide(dst, name, p)
 }
 
-// trlSide appends a prompt or a continuation as messages. Text becomes one message. A continuation begins and ends with
-// an assistant turn. Passages are passed by pointer here and in curation, because a copy would be read right after it
-// is written, with loads wider than the stores, which stalls the processor.
+// trlSide appends a prompt or a continuation as messages. Text becomes one message. A continuation begins and ends
+// with an assistant turn. Passages are passed by pointer here and in curation, because reading a copy right after
+// writing it, with loads wider than the stores, stalls the processor.
 func (e *Encoder) trlSide(dst []byte, name string, p *builders.Passage) []byte {
 	n := len(p.Nodes)
 	switch {
@@ -120,8 +120,8 @@ func (e *Encoder) trlDemonstration(dst []byte, r *builders.Resolved) []byte {
 	})
 }
 
-// appendTools appends the tools member, if there are tools. They are a separate column, which is passed to chat
-// templates.
+// appendTools appends the tools member, if there are tools. TRL passes this separate column to the chat
+// template.
 func (e *Encoder) appendTools(dst []byte, tools []chat.Tool) []byte {
 	if len(tools) == 0 {
 		return dst

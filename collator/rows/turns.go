@@ -98,7 +98,7 @@ func (e *Encoder) everyTurn(nodes []ttc.Node, trained []bool) []ttc.Node {
 }
 
 // eachTurn calls row for each trained turn of a demonstration or, if stretch is set, for each series of trained turns
-// with no masked turn between them. row gets messages [from, to). Each row is put on its own line.
+// with no masked turn between them. row is called with messages [from, to). Each row is on its own line.
 func (e *Encoder) eachTurn(
 	dst []byte, nodes []ttc.Node, trained []bool, stretch bool, row func(dst []byte, from, to int) []byte,
 ) []byte {

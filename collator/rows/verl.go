@@ -25,9 +25,9 @@ import (
 // conversation's. The tools of a prompt are kept in extra_info, for the file that tool_config_path names, because
 // RLHFDataset doesn't read them from rows.
 //
-// reward_model.ground_truth is the record's metadata value of that name, or else its example's, with the style "rule".
-// If both are missing, the field is empty and the style is "model", so that a rule-based reward is never silently
-// scored against an empty string.
+// reward_model.ground_truth is the record's metadata value of that name, or else its example's, with the style
+// "rule". If neither has the value, the field is empty and the style is "model", so that a rule-based reward is never
+// silently compared with an empty string.
 var verl = Format{
 	Name:     "verl",
 	Consumer: "verl (RLHFDataset, MultiTurnSFTDataset)",
@@ -136,12 +136,12 @@ func (e *Encoder) verlTask(dst []byte, r *builders.Resolved, prompt []ttc.Node, 
 	if state {
 		dst = json.AppendASCII(append(dst, `, "state": `...), cmp.Or(string(r.Record.Header().Metadata), "{}"))
 	}
-	e.lone = loneSurrogate(dst[start:]) // sees escapes in names, but not in tools, where they are escaped again
+	e.lone = loneSurrogate(dst[start:]) // escapes in tools are not seen, because they are escaped again
 	return append(dst, "}}"...)
 }
 
-// truthOf returns the value against which a checker compares answers to a record's prompt. The record's metadata or
-// else its example states the value.
+// truthOf returns the value against which a checker compares answers to a record's prompt. The value comes from the
+// metadata of the record or, if it is missing there, of the record's example states the value.
 func truthOf(r *builders.Resolved) (string, bool) {
 	truth := r.Origin.Truth
 	if v, ok := r.Record.Header().Metadata.Get("ground_truth"); ok && v.Kind() == json.String {

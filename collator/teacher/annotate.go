@@ -18,7 +18,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Asked counts the outcomes for teacher rows that were sent to a server.
+// Asked counts the teacher rows sent to a server, by outcome.
 type Asked struct {
 	Batches int                      `json:"batches"`
 	Rows    int                      `json:"rows"`                // teacher rows in requests

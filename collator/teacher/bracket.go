@@ -5,15 +5,16 @@ import (
 	"slices"
 )
 
-// rounding is the largest error in nats that float32 log-probs can cause in a divergence.
+// rounding is the maximum error, in nats, of a divergence computed from float32
+// log-probs.
 const rounding = 1e-6
 
 // bracket bounds the JSD (beta 0.5) of two distributions over one vocabulary when only their most probable tokens are
 // known. Tokens known on both sides count exactly. The rest of either side - its tail and tokens listed only by the
-// other - is spread in some unknown way over the rest of the vocabulary:
+// other - is distributed in an unknown way over the other tokens:
 //
-//   - treating the rest as a single token can only make the divergence smaller, which gives the lower end;
-//   - no token contributes more than ln 2 / 2 times the sum of its two probabilities, which gives the upper end. A
+//   - treating the rest as a single token can only reduce the divergence, which gives the lower bound;
+//   - no token contributes more than ln 2 / 2 times the sum of its two probabilities, which gives the upper bound. A
 //     token with a probability on only one side contributes exactly that much.
 //
 // The actual token is known on both sides if the server reports its log-prob alongside the k best.

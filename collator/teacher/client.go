@@ -33,12 +33,12 @@ type Options struct {
 	MaxAnswer   int64         // maximum decompressed size of an answer in bytes [64 MiB]
 	Store       string        // folder for answers; if empty, they are not stored
 	Vocabulary  Vocabulary    // vocabulary that the ids belong to
-	// Settled is called for each sequence that is scored or given up on, possibly from several goroutines at once. It
-	// may be nil.
+	// Settled is called for each sequence that is scored or abandoned, possibly concurrently. It may be nil.
 	Settled func()
 }
 
-// Vocabulary defines the meaning of ids. A server with a different vocabulary is detected before its scores are used.
+// Vocabulary defines the tokens that ids identify. A server with a different vocabulary is detected before its scores
+// are used.
 type Vocabulary struct {
 	Fingerprint string  // of the tokenizer
 	Size        int     // ids at or above it are refused; 0 means unknown
@@ -48,7 +48,8 @@ type Vocabulary struct {
 
 const (
 	maxPause = 30 * time.Second
-	// largeAnswers limits the total size in bytes of large answers in memory, however many requests are concurrent.
+	// largeAnswers limits the total size in bytes of large answers in memory, regardless of the number of
+	// concurrent requests.
 	largeAnswers = 128 << 20
 )
 
@@ -143,8 +144,8 @@ func (c *Client) Check(ctx context.Context) error {
 	return nil
 }
 
-// tokens reads the ids that a server returns for a text that is want ids long in our vocabulary. It stops a few ids
-// after that, which is enough to show a mismatch.
+// tokens reads the ids that a server returns for a text that is want ids long in our vocabulary. It reads at most a
+// few more ids, which suffice to detect a mismatch.
 func (c *Client) tokens(body wire.Raw, want int) ([]int32, error) {
 	list, ok := body.Get("tokens")
 	if !ok || list.Kind() != wire.Array {
@@ -169,7 +170,8 @@ func missing(err error) bool {
 	return errors.As(err, &e) && (e.Status == http.StatusNotFound || e.Status == http.StatusMethodNotAllowed)
 }
 
-// Score scores one sequence. If it was scored before, its scores come from the store.
+// Score scores one sequence. The scores of a sequence that was scored before are read
+// from the store.
 func (c *Client) Score(ctx context.Context, s Sequence) (*Scores, error) {
 	if s.From < 0 || s.From >= len(s.IDs)-1 {
 		return nil, fmt.Errorf("teacher: cannot score from position %d of %d tokens: no token follows it", s.From,
@@ -248,7 +250,8 @@ func (c *Client) ScoreAll(ctx context.Context, all []Sequence) ([]Result, error)
 	return results, nil
 }
 
-// post makes a request, retries where that may help, and passes the answer to use.
+// post makes a request, retries it if it fails with a temporary error, and passes
+// the answer to use.
 func (c *Client) post(ctx context.Context, op, path string, body []byte, use func(wire.Raw) error) error {
 	reply, err := c.http.Do(ctx, httpclient.Request{
 		Op: op, Method: http.MethodPost, Path: path, Tries: c.o.Tries, Harmless: true,

@@ -183,7 +183,8 @@ func (d *Divergence) column() tensors.Tensor {
 }
 
 // Weights spreads each site's weight over its pairs in proportion to their divergence, so that tokens which the hint
-// changes count more. A site's total weight stays the same; if its divergence is 0 or unknown, so do all its weights.
+// affects more have a larger weight. A site's total weight is unchanged. If its divergence is 0 or unknown, the
+// weights of its pairs are unchanged, too.
 func (d *Divergence) Weights(p *Pairs) []float32 {
 	sums := map[int64][2]float64{} // sums of weights, and of weights times divergence
 	for i, site := range p.Site {

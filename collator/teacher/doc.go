@@ -15,27 +15,27 @@
 //
 // # A failure costs one sequence
 //
-// A bad answer affects only the sequence it was given for, and is recorded with a reason: the sequence's pairs get
-// missing entries (-1, -inf). The work ends only if every answer would be worthless because of a different vocabulary,
-// a rejected key or a missing path.
+// An unusable answer affects only its own sequence: the sequence's pairs get missing entries (-1, -inf), and the
+// reason is recorded. Work stops only if every answer would be unusable because of a different vocabulary, a rejected
+// key or a missing path.
 //
 // # Dropped sites are reported
 //
 // Work handles one batch at a time: it requests the columns, measures the hints, and sets weights from full logits. A
-// hint is measured on the student's row with that single hint, even if the teacher's row has others, and compared with
-// a neutral one, which the collator has put in the same position with the same template text. Otherwise a teacher that
-// is merely disturbed by more text would pass. A site is dropped if its answer is unusable, its hint has no effect or
-// the wrong one, or its divergence is too small. A dropped site gets no weight (pair_weight is 0, and pair_base_weight
-// has the original weights) and is reported once, with the first reason. The rows stay, since other sites share them
-// and the files are verified in the form in which they were written.
+// hint is measured on the student's row with that single hint, even if the teacher's row has others, and compared
+// with a neutral one, which the collator has put in the same position with the same template text. Otherwise, a
+// teacher that merely reacts to additional text would pass. A site is dropped if its answer is unusable, its hint has
+// no effect or the wrong one, or its divergence is too small. A dropped site gets no weight (pair_weight is 0, and
+// pair_base_weight has the original weights) and is reported once, with the first reason. The rows remain, because
+// other sites share them, and because the files are verified as they were written.
 //
 // # Repeatable
 //
-// Answers are stored under the hash of the request (server kind, model, vocabulary, k, ids), so a run that is resumed
-// or repeated makes no request twice and produces the same bytes even if the server's arithmetic depends on its
-// batches.
+// Answers are stored under the hash of the request (server kind, model, vocabulary, k, ids), so a resumed or repeated
+// run does not repeat requests, and produces the same bytes even if the server's results depend on how it batches
+// requests.
 //
 // Servers are untrusted: sizes are limited, redirects are not followed, and errors never contain a key.
 //
-// Many names are exported because each part of a protocol (request, sequence, scores, outcome) has its own type.
+// Each part of a protocol (request, sequence, scores, outcome) has its own exported type.
 package teacher

@@ -36,11 +36,12 @@ type Measure struct {
 
 // Measured counts the outcomes of measuring hints.
 type Measured struct {
-	Sites int `json:"sites"` // tried out
-	// sites that were also tried out with a neutral hint; the other sites lack one
+	Sites int `json:"sites"` // measured
+	// sites that were also measured with a neutral hint; the others have no
+	// neutral hint
 	Neutral int     `json:"neutral"`
 	Mean    float64 `json:"mean_effect"` // nats per token in the right direction beyond the neutral hint
-	// the lower and upper bounds on the divergence that follow from the best k tokens, averaged over the measured sites
+	// lower and upper bounds on the divergence, derived from the best k tokens and averaged over the measured sites
 	Lower float64 `json:"mean_jsd_lower"`
 	Upper float64 `json:"mean_jsd_upper"`
 	Below int     `json:"below,omitempty"` // sites known to have a divergence below LeastJSD, even if already dropped
@@ -262,7 +263,8 @@ func (b *batchWork) probes() (map[int64]Probed, error) {
 	return out, nil
 }
 
-// hintStart returns where the hint of site k begins in its teacher's row.
+// hintStart returns the position at which the hint of site k begins in its
+// teacher's row.
 func hintStart(sites []batch.RowSite, k int) int {
 	at := int(sites[k].At)
 	for i := range sites {

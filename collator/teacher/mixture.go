@@ -17,7 +17,7 @@ type asker interface {
 	Check(ctx context.Context) error
 	ScoreAll(ctx context.Context, all []Sequence) ([]Result, error)
 	topK() int
-	clamps() bool    // whether a server treats a request for 0 log-probs per token as a request for 1
+	clamps() bool    // whether a server treats 0 log-probs per token as 1
 	names() []string // of several
 }
 
@@ -31,11 +31,11 @@ type Member struct {
 	Client *Client // with a name
 }
 
-// Mixture asks several teachers and combines their answers into the single distribution that a batch has room for:
-// their weighted sum. A teacher that doesn't list a token contributes 0 to it, so the token's probability in the
-// mixture is a lower bound, too low by at most that teacher's weight times its smallest listed probability; the actual
-// token's is exact if all teachers report it. All teachers have to answer, because a mixture of fewer would be a
-// different distribution.
+// Mixture queries several teachers and combines their answers into one distribution, their weighted sum, because a
+// batch can hold only one. A teacher that doesn't list a token contributes 0, so the token's probability in the
+// mixture is a lower bound, too low by at most that teacher's weight times its smallest listed probability. The
+// probability of the actual token is exact if all teachers report it. All teachers must answer, because a mixture of
+// fewer teachers would be a different distribution.
 type Mixture struct {
 	members []Member
 	weights []float64 // logarithms of the normalised weights, which add up to 1

@@ -12,7 +12,7 @@ import (
 	wire "github.com/nat-go/nat-go/ttc/json"
 )
 
-// protocol describes how to talk to one kind of server.
+// protocol describes how to communicate with one kind of server.
 type protocol struct {
 	path string
 	// ask builds the body of a request.
@@ -60,9 +60,9 @@ func askVLLM(o *Options, s Sequence) any {
 }
 
 // answerVLLM reads choices[0].prompt_logprobs: one entry per token, the first null, each {id: {logprob, rank, ...}}
-// with the k best tokens and, if it is not among them, the actual token: k or k+1, in no particular order. If a
-// position lacks its own token, the server scored another sequence. (vllm/v1/engine/logprobs.py; prompt log-probs are
-// raw at any temperature, and -inf is sent as -9999.)
+// with the k best tokens and, if it is not among them, the actual token: k or k+1, in no particular order. A position
+// that lacks its own token shows that the server scored another sequence. (vllm/v1/engine/logprobs.py; prompt
+// log-probs are raw at any temperature, and -inf is sent as -9999.)
 func answerVLLM(o *Options, s Sequence, body wire.Raw) ([]raw, error) {
 	choice, err := element(body, "choices")
 	if err != nil {
@@ -156,8 +156,8 @@ func askSGLang(o *Options, s Sequence) any {
 }
 
 // answerSGLang reads meta_info.input_top_logprobs, one entry per token, the first null, each [[logprob, id, text],
-// ...], and input_token_logprobs, [[logprob, id, text], ...], whose ids are compared. (For the last id of its
-// vocabulary SGLang reports 0 there, as it does for the hashes that replace images.)
+// ...], and input_token_logprobs, [[logprob, id, text], ...], whose ids are compared with the request. (For the
+// last id of its vocabulary SGLang reports 0 there, as it does for the hashes that replace images.)
 func answerSGLang(o *Options, s Sequence, body wire.Raw) ([]raw, error) {
 	if first := head(body, 1); len(first) > 0 {
 		body = first[0]
@@ -385,7 +385,7 @@ func appendEntry(dst []Entry, id int64, lp wire.Raw) ([]Entry, error) {
 
 func encode(v any) []byte {
 	b, err := json.Marshal(v)
-	if err != nil { // impossible, since the maps hold only numbers and strings
+	if err != nil { // impossible, because the maps contain only numbers and strings
 		panic(err)
 	}
 	return b

@@ -9,7 +9,7 @@ import (
 	"github.com/nat-go/nat-go/internal/tensors"
 )
 
-// Taught counts the outcomes for rl rows that were sent to a teacher, and for their groups.
+// Taught counts the rl rows sent to a teacher, and their groups, by outcome.
 type Taught struct {
 	Asked
 	Teachers []string `json:"teachers,omitempty"` // names of the teachers, in order, if there are several
@@ -38,9 +38,9 @@ type grid struct {
 }
 
 // batch adds the teacher's log-probs at every position of an rl batch's rows, in columns [R,T,K]. They hold the
-// distribution of the token AT t given the tokens before it, aligned like all columns of the channel, with nothing at t
-// = 0 or at padding. If a row could not be scored, batch counts it and leaves its entries missing. A group's own
-// setting takes precedence over the configuration.
+// distribution of token t given the preceding tokens, aligned like all columns of the channel. The columns are empty
+// at t = 0 and at padding. If a row could not be scored, batch counts it and leaves its entries missing. A group's
+// own setting takes precedence over the configuration.
 func (w *rollouts) batch(ctx context.Context, l *batch.Line, all []tensors.Tensor) ([]tensors.Tensor, error) {
 	g, err := rolloutRows(all)
 	if err != nil {
@@ -54,9 +54,9 @@ func (w *rollouts) batch(ctx context.Context, l *batch.Line, all []tensors.Tenso
 	if err != nil {
 		return nil, err
 	}
-	k := 1 // if no row is scored, the columns still exist, with missing entries only
+	k := 1 // if no row is scored, the columns contain only missing entries
 	for i := range ask {
-		if results[i].Err == nil { // a failed row has no entries that need room
+		if results[i].Err == nil { // failed rows have no entries
 			k = max(k, ask[i].entries(w.teacher.topK()))
 		}
 	}
@@ -83,11 +83,11 @@ func (w *rollouts) batch(ctx context.Context, l *batch.Line, all []tensors.Tenso
 		tensors.Of(batch.TeacherLogProbs, logps, len(g.rows), g.width, k)), nil
 }
 
-// wantedRows returns the sequences to ask the teacher about, and the row index of each.
+// wantedRows returns the sequences to send to the teacher, and the row index of each.
 func (w *rollouts) wantedRows(l *batch.Line, rows [][]int32) (ask []Sequence, of []int) {
 	for i, ids := range rows {
 		scored := scoredOf(l, i)
-		scored.Teacher = nil // remove the answers of an earlier run
+		scored.Teacher = nil // discard an earlier run's answers
 		if asked := scored.TeacherTopK; asked != nil && *asked == 0 && w.teacher.clamps() {
 			k := 1
 			scored.TeacherTopK = &k
@@ -103,7 +103,8 @@ func (w *rollouts) wantedRows(l *batch.Line, rows [][]int32) (ask []Sequence, of
 	return ask, of
 }
 
-// scoredOf returns the index's entry for a row of an rl batch, or a new, empty one that isn't part of the index.
+// scoredOf returns the entry of the index for a row of an rl batch. If the index lacks one, it returns a new,
+// empty entry, which isn't added.
 func scoredOf(l *batch.Line, row int) *batch.Scored {
 	if row < len(l.RowInfo) && l.RowInfo[row].RL != nil {
 		return l.RowInfo[row].RL

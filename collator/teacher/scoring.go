@@ -16,15 +16,15 @@ import (
 	"github.com/nat-go/nat-go/kernels"
 )
 
-// Scoring has a program compute all logits at the pair positions, for both sides of each site, with as many sites in a
-// request as fit. Only the kernel's results are kept, not the logits, so that a resumed run doesn't request a site
-// twice. A site that the program fails on is retried by itself; failures are not stored.
+// Scoring uses a program to compute all logits at the pair positions, for both sides of each site, with as many sites
+// in a request as fit. Only the kernel's results are kept, not the logits, so that a resumed run doesn't request a
+// site twice. If a request fails, its sites are retried one by one; failures are not stored.
 type Scoring struct {
 	Program     *scorer.Scorer
 	Command     []string // the program and its arguments; part of the key of stored answers
 	Fingerprint string   // of the tokenizer
 	Store       string   // folder for the answers; if empty, they are not stored
-	Settled     func()   // called for each site that is scored or given up on; may be nil
+	Settled     func()   // called for each site that is scored or abandoned; may be nil
 
 	rep Scored
 }
@@ -37,7 +37,7 @@ type Scored struct {
 	Requests int64   `json:"requests"`
 	Sites    int     `json:"sites"`              // sites in requests
 	Replayed int     `json:"replayed,omitempty"` // sites whose answers were already stored
-	Failed   int     `json:"failed,omitempty"`   // sites that the program failed on
+	Failed   int     `json:"failed,omitempty"`   // sites that the program could not score
 	Seconds  float64 `json:"seconds"`            // time taken by the program
 }
 
@@ -64,7 +64,8 @@ type scoring struct {
 	lost   map[int64]bool
 }
 
-// batch computes the divergence of every pair of a batch. Sites that the program fails on are dropped.
+// batch computes the divergence of every pair of a batch. Sites that the program cannot score are
+// dropped.
 func (s *Scoring) batch(ctx context.Context, b *batchWork, k *divergences) (*Divergence, error) {
 	w := &scoring{
 		Scoring: s,
@@ -156,7 +157,7 @@ func (w *scoring) flush(ctx context.Context, m scorer.Model) error {
 		w.drop(parts[0].site, err)
 		return nil
 	}
-	for i := range parts { // retry each part by itself, because a single part may have made the whole request fail
+	for i := range parts { // retry the parts one by one, because a single part may have caused the failure
 		if w.lost[parts[i].site] {
 			continue
 		}
@@ -180,7 +181,7 @@ func (w *scoring) drop(site int64, err error) {
 	w.b.lose(site, reasonOf(err), err.Error())
 }
 
-// forget makes pairs' divergences unknown.
+// forget resets the divergences of pairs to unknown.
 func (w *scoring) forget(pairs []int) {
 	for _, i := range pairs {
 		w.d.Token[i] = math.NaN()
@@ -235,8 +236,8 @@ func (w *scoring) sequences(parts []part) (all []scorer.Sequence, pairs []int) {
 		gather(t.Teacher, t.TeacherRow, t.TeacherPos, pairs)...), pairs
 }
 
-// gather returns one sequence per row, with the positions at which logits are wanted. It cuts a row off after the last
-// such position.
+// gather returns one sequence per row, with the positions at which logits are needed. It truncates each row after the
+// last of these positions.
 func gather(rows [][]int32, row, pos []int64, pairs []int) (all []scorer.Sequence) {
 	for i, p := range pairs {
 		if i == 0 || row[p] != row[pairs[i-1]] {
@@ -279,7 +280,7 @@ func (w *scoring) load(key string) {
 		n, _ := binary.Decode(data, binary.LittleEndian, list) // the length was checked above
 		data = data[n:]
 	}
-	for _, pairs := range w.bySite { // a site is restored as a whole or not at all
+	for _, pairs := range w.bySite { // restore only complete sites
 		if slices.ContainsFunc(pairs, func(i int) bool { return math.IsNaN(w.d.Token[i]) }) {
 			w.forget(pairs)
 		}

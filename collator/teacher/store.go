@@ -12,7 +12,7 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// store keeps answers, one file each, under the hash of the request.
+// store keeps each answer in a file named after the hash of its request.
 type store struct {
 	dir    string
 	answer int64 // maximum size of an answer in bytes

@@ -26,7 +26,7 @@ type Weighing struct {
 	JSD      kernels.Options
 }
 
-// Weighed counts the outcomes of sites.
+// Weighed counts sites by outcome.
 type Weighed struct {
 	Batches  int     `json:"batches"`
 	Sites    int     `json:"sites"`               // with logits

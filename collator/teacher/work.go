@@ -31,7 +31,7 @@ type Drop struct {
 	Detail string      // the details, on one line
 }
 
-// Report counts the outcomes of sites and of the requests for them.
+// Report counts sites and requests by outcome.
 type Report struct {
 	Sites   int                   `json:"sites"`
 	Dropped map[ledger.Reason]int `json:"dropped,omitempty"` // sites with weight 0, by reason
@@ -93,7 +93,7 @@ func (w *Work) Run(ctx context.Context, dir string) (*Report, error) {
 	return rep, err
 }
 
-// pass is one pass of the work over the sdpo batches.
+// pass is one pass over the sdpo batches.
 type pass struct {
 	*Work
 	teacher asker    // nil means no teacher
@@ -104,7 +104,7 @@ type pass struct {
 // sites processes one sdpo batch and returns its new tensors.
 func (p *pass) sites(ctx context.Context, l *batch.Line, all []tensors.Tensor) ([]tensors.Tensor, error) {
 	for i := range l.Sites {
-		l.Sites[i].Effect = nil // remove the effect measured by an earlier run
+		l.Sites[i].Effect = nil // discard the effect measured by an earlier run
 	}
 	b, err := openBatch(l, all)
 	if err == nil && p.teacher != nil {
@@ -130,7 +130,7 @@ func (p *pass) sites(ctx context.Context, l *batch.Line, all []tensors.Tensor) (
 	return b.tensors(), nil
 }
 
-// asked returns the teacher to ask: the mixture if there is one, else the client, else nil.
+// asked returns the mixture if there is one, otherwise the client, which may be nil.
 func (w *Work) asked() asker {
 	switch {
 	case w.Mixture != nil:
@@ -141,7 +141,7 @@ func (w *Work) asked() asker {
 	return nil
 }
 
-// batchWork is a batch being worked on.
+// batchWork is a batch that is being processed.
 type batchWork struct {
 	line  *batch.Line
 	all   []tensors.Tensor
@@ -175,7 +175,8 @@ func (b *batchWork) lose(site int64, reason ledger.Reason, detail string) {
 	}
 }
 
-// in reports whether a site has not been dropped.
+// in reports whether a site is still in the batch, that is, has not been
+// dropped.
 func (b *batchWork) in(site int64) bool { _, out := b.out[site]; return !out }
 
 func (b *batchWork) drop(site int64) Drop {

@@ -5,7 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// decoder decodes tokens one by one, and each id only once, because decoding is most of the work in showing a long row.
+// decoder decodes tokens one by one. It decodes each id only once, because decoding takes most of the time needed to
+// print a long row.
 type decoder struct {
 	decode func(ids []int32) (string, error)
 	texts  map[int32]string // of single ids
@@ -25,8 +26,8 @@ func (d *decoder) token(id int32) (string, error) {
 // adds returns the text that the n tokens starting at i contribute.
 type adds func(ids []int32, i, n int) (string, error)
 
-// textAlone decodes tokens by themselves. It suits tokenizers whose tokens are bytes, where a token adds the same text
-// wherever it occurs.
+// textAlone decodes tokens by themselves. It works for byte-level tokenizers, in which a token's text does not depend
+// on the preceding token.
 func (d *decoder) textAlone(ids []int32, i, n int) (string, error) {
 	if n == 1 {
 		return d.token(ids[i])
@@ -34,8 +35,8 @@ func (d *decoder) textAlone(ids []int32, i, n int) (string, error) {
 	return d.decode(ids[i : i+n])
 }
 
-// textAfter decodes tokens together with the preceding one. It also suits tokenizers that drop a space at the
-// beginning, so that a token's text depends on the preceding token.
+// textAfter decodes tokens together with the preceding one. It also works for tokenizers that drop a space at
+// the beginning of a text, where a token's text depends on the preceding token.
 func (d *decoder) textAfter(ids []int32, i, n int) (string, error) {
 	if i == 0 {
 		return d.textAlone(ids, i, n)

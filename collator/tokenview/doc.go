@@ -1,3 +1,3 @@
-// Package tokenview prints rows and error sites of token batches as they were written, token by token, with each
-// token's owner and whether it is trained on or why it isn't.
+// Package tokenview prints rows and error sites of token batches token by token, with the owner of each token
+// and whether, or why not, it is trained on.
 package tokenview

@@ -38,7 +38,7 @@ func (p *printer) words(indent, line string) {
 	}
 }
 
-// tokens writes a head and then the decoded tokens, separated by | and wrapped between tokens. Unless whole or Full is
+// tokens writes a heading and the decoded tokens, separated by | and wrapped between tokens. Unless whole or Full is
 // set, lines in the middle of a long run are omitted and counted.
 func (p *printer) tokens(head string, texts []string, colour string, whole bool) {
 	lines := wrapTokens(texts, p.Width-columns.Width(head))

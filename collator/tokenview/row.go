@@ -15,7 +15,7 @@ import (
 	"github.com/nat-go/nat-go/internal/terminal"
 )
 
-// Row is a row as it was written, token by token; it marshals to the output of `dataset show --tokens ROW --json`.
+// Row is a row of a batch, token by token. It marshals to the output of `dataset show --tokens ROW --json`.
 type Row struct {
 	File    string     `json:"file"`
 	Row     int        `json:"row"` // from 1
@@ -31,7 +31,8 @@ type Side struct {
 	Tokens []Token `json:"tokens"`
 }
 
-// Token is a token, its owner, and whether it is trained on or why it isn't.
+// Token is a token with its owner and the reason why it is or is not trained
+// on.
 type Token struct {
 	Position int    `json:"position"`
 	ID       int32  `json:"id"`
@@ -40,7 +41,8 @@ type Token struct {
 	Trained  bool   `json:"trained"`
 	Why      string `json:"why"`
 
-	// Bytes is the token's range in its side's text; nil if the decoded tokens don't make up that text.
+	// Bytes is the token's range in its side's text; nil if the decoded tokens, joined, differ from
+	// that text.
 	Bytes   *[2]int  `json:"bytes,omitempty"`
 	LogProb *float32 `json:"log_prob,omitempty"` // log-prob of the token when it was sampled, in nats, if known
 	// JSD is the divergence between the predictions of the token with and without a hint, in nats, if measured.
@@ -103,7 +105,7 @@ func open(dir string, tok *tokenizer.Tokenizer, wanted func(*batch.Line) bool) (
 	switch {
 	case found == nil:
 		return nil, nil, err
-	case found.Tokenizer != tok.Fingerprint(): // its ids would mean different tokens
+	case found.Tokenizer != tok.Fingerprint(): // the ids would decode to other tokens
 		return nil, nil, fmt.Errorf("%s was made with tokenizer %s, not with %s", found.File, found.Tokenizer,
 			tok.Fingerprint())
 	}
@@ -153,7 +155,7 @@ func viewOf(l *batch.Line, row int, r *batch.Row, tok *tokenizer.Tokenizer) (*Ro
 	return v, nil
 }
 
-// place records where each token is in the side's text.
+// place records the position of each token in the side's text.
 func (s *Side) place(ids []int32, d *decoder) error {
 	whole, err := d.decode(ids)
 	if err != nil {
@@ -228,8 +230,8 @@ func (s *Side) Print(w io.Writer, l Look) error {
 	return out.err
 }
 
-// taught summarises a teacher's answer about a rollout, or explains why the answer is missing. It returns "" if no
-// teacher was asked.
+// taught summarises a teacher's answer for a rollout, or gives the reason why there is none. It returns "" if no
+// answer was requested.
 func taught(s *batch.Scored) (said string) {
 	switch {
 	case s == nil:

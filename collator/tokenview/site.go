@@ -12,8 +12,8 @@ import (
 	"github.com/nat-go/nat-go/internal/terminal"
 )
 
-// Site is an error site as it was written: the student's and a teacher's tokens side by side. It marshals to the output
-// of `dataset show --site N --json`.
+// Site is an error site of a batch, with the student's and a teacher's tokens aligned. It marshals to the output of
+// `dataset show --site N --json`.
 type Site struct {
 	File       string        `json:"file"`
 	Example    string        `json:"example"`

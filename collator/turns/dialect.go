@@ -34,8 +34,8 @@ type dialect struct {
 	rawArguments bool // see Renderer.RawArguments
 }
 
-// stops end an answer or a call that the template leaves open at the end of a conversation; empty if unknown. They are
-// the strings that appear there once the conversation continues (GLM ends a turn with the next role's header).
+// stops holds the strings that end an answer or a call that the template leaves open at the end of a conversation;
+// empty if unknown. They appear only if the conversation continues (GLM ends a turn with the next role's header).
 type stops struct{ final, call string }
 
 // switched returns the dialect with thinking switched off.
@@ -46,7 +46,7 @@ func (d *dialect) switched() *dialect {
 	return &s
 }
 
-// Strings in the conversations that a dialect is learned from.
+// Strings used in the conversations from which a dialect is learned.
 const (
 	askText, answerText, argText, resultText = "qzuVWa", "qzaXKb", "qzvJHc", "qzrMNd"
 	toolName                                 = "qzfLPe"
@@ -56,9 +56,10 @@ const (
 var switches = []string{"enable_thinking", "thinking"}
 
 var (
-	// emptyThought matches an empty think block, for templates without a switch that reveals it.
+	// emptyThought matches an empty think block, for templates without a switch to detect it.
 	emptyThought = pattern(`<(think|thinking|thought|reasoning)>\s*</(?:think|thinking|thought|reasoning)>\s*`)
-	// closedThought matches the end of a thought at the start of a turn.
+	// closedThought matches the end tag of a reasoning block at the start of a
+	// turn.
 	closedThought = pattern(`^\s*</(?:[a-z]+:)?(?:think|thinking|thought|reasoning)>`)
 	openThought   = pattern(`<(think|thinking|thought|reasoning)>`)
 )
@@ -88,8 +89,8 @@ var (
 const tool = `[{"type":"function","function":{"name":"` + toolName + `","description":"d",` +
 	`"parameters":{"type":"object","properties":{"k":{"type":"string","description":"k"}},"required":["k"]}}}]`
 
-// learn renders tiny conversations, with or without a tool definition. If the template refuses a conversation, the
-// fields that depend on it are not set.
+// learn renders tiny conversations, with or without a tool definition. Fields that depend on a conversation that
+// the template refuses are not set.
 func learn(r *Renderer, tools bool) *dialect {
 	d := &dialect{}
 	p := prober{Renderer: r}
@@ -105,7 +106,7 @@ func learn(r *Renderer, tools bool) *dialect {
 	d.learnOpeners(p)
 	d.learnTerminators(p)
 	d.learnHalts(p)
-	// If the tokenizer belongs to another model and lacks the terminators, recognise terminators by how they look.
+	// If the tokenizer belongs to another model and lacks the terminators, recognise terminators by their form.
 	if len(d.terminators) == 0 && len(p.marks.tokens) > 0 {
 		other := *r
 		other.marks = newMarks(nil)
@@ -250,7 +251,7 @@ func (d *dialect) learnFixedPrompt(p prober) {
 }
 
 // learnHeader finds the common beginning of all prompts and of the turns that the template writes itself. A think tag
-// belongs to the prompts, not to the header.
+// is part of the prompts, not of the header.
 func (d *dialect) learnHeader(p prober) {
 	for _, prompt := range d.others {
 		d.header = d.header[:prefix.Text(d.header, prompt)]
@@ -271,7 +272,7 @@ func (d *dialect) learnHeader(p prober) {
 		// The longest prefix of the header that appears between question and answer.
 		for n := len(d.header); n > 0; n-- {
 			if strings.Contains(res.Text[from:to], d.header[:n]) {
-				// a turn with a call may lack a header
+				// turns with calls may lack a header
 				if begun := p.marks.whole(d.header[:n]); n < len(d.header) &&
 					(ms[1].ToolCalls == nil || p.marks.in(begun)) {
 					d.header = begun
@@ -363,7 +364,8 @@ func (d *dialect) learnCall(p prober, written bool) {
 	d.addClosing(same)
 	if start, stop, ok := p.marks.next(same); ok && strings.HasPrefix(d.header, same[start:stop]) &&
 		!slices.Contains(d.terminators, same[start:stop]) {
-		// The next header follows immediately (Command R+): nothing ends the call, here or in the middle.
+		// The next header follows immediately (Command R+), so nothing ends a call, here or within a
+		// conversation.
 		d.next, d.stops.call = same[start:], d.stops.final
 		if d.stops.call == "" && len(d.terminators) > 0 {
 			d.stops.call = d.terminators[len(d.terminators)-1]
@@ -389,7 +391,7 @@ func (d *dialect) learnCall(p prober, written bool) {
 		d.halt(all[len(all)-1])
 	case longer && marked:
 		d.halt(rest[start:stop])
-	default: // in history, a call ends with an answer's terminator
+	default: // within a conversation, calls end with an answer's terminator
 		for _, t := range d.terminators {
 			if at := strings.Index(b, t); at >= 0 {
 				from := len(strings.TrimRight(b[:at], " \n"))
@@ -408,7 +410,7 @@ func longestFirst(texts []string) []string {
 }
 
 // learnHalts removes from halts the terminators that occur within a turn with a thought and an answer, or with only a
-// call. A model that stopped at them could not write such turns.
+// call. A model that stopped at such a terminator could not write these turns.
 func (d *dialect) learnHalts(p prober) {
 	halts := d.halts
 	d.halts = nil

@@ -58,7 +58,7 @@ func (t *Turn) Shows(c *Conversation, res *template.Result) bool {
 	return text && !slices.Contains(seen, false)
 }
 
-// NotFound is the error for a turn that the render doesn't show.
+// NotFound is the error for a turn that is missing from the render.
 type NotFound struct {
 	Message int
 	Why     string
@@ -84,7 +84,7 @@ func originsOf(res *template.Result) origins {
 	}
 }
 
-// Fields iterates over the spans of a render that are fields of messages or tools; the name of a role counts as the
+// Fields iterates over the spans of a render that are fields of messages or tools; role names count as the
 // template's own markup.
 func Fields(res *template.Result) iter.Seq[template.Span] {
 	return func(yield func(template.Span) bool) {
@@ -184,9 +184,9 @@ func (r *Renderer) FindEach(c *Conversation, res *template.Result) (found []Turn
 	return o.whole(found, lost)
 }
 
-// foreign reports whether a turn begins with an earlier message's text although its own message has text, or ends
-// before its own text. The header before such a turn belongs to another message, or to none (DeepSeek's R1 writes an
-// empty turn after a call; a result without text leaves nothing between itself and the next turn).
+// foreign reports whether a turn whose message has text begins with an earlier message's text, or ends before its
+// own text. The header before such a turn belongs to another message or to none (DeepSeek's R1 writes an empty turn
+// after a call; a result without text leaves nothing between itself and the next turn).
 func (o *origins) foreign(t *Turn, from int) bool {
 	k := o.after(t.Start)
 	switch {
@@ -235,7 +235,8 @@ func (r *Renderer) shared(d *dialect, c *Conversation, o *origins, t *Turn, i, f
 	return true
 }
 
-// closed treats the end of a thought that was never opened in the turn as filler.
+// closed treats the end tag of a reasoning block that was not opened in the turn
+// as filler.
 func (o *origins) closed(t *Turn) {
 	at := t.Start
 	for _, f := range t.Filler {
@@ -337,9 +338,10 @@ func (d *dialect) headerOf(o *origins, i, from int) (int, *NotFound) {
 	return at, nil
 }
 
-// first returns where the text of message i starts after from or, for a message without text, where the next message's
-// text starts. Templates look up a result's function name in its call, possibly in a later call that reuses the id, so
-// a name by itself counts only if nothing else from the message is shown.
+// first returns the position after from at which the text of message i starts. For a message without text, it returns
+// the position at which the next message's text starts. Templates look up a result's function name in its call,
+// possibly in a later call that reuses the id, so a name alone counts only if no other part of the message is
+// rendered.
 func (o *origins) first(i, from int) (at int, mine bool) {
 	at = -1
 	for k := o.after(from); k < len(o.spans); k++ {
@@ -363,8 +365,8 @@ func (o *origins) first(i, from int) (at int, mine bool) {
 	return len(o.text), false
 }
 
-// start returns where the turn begins: after the generation prompt as configured, otherwise after another one that the
-// template can produce, otherwise after the bare header of a turn in history.
+// start returns the position at which the turn begins: after the configured generation prompt, after another one that
+// the template can produce, or after the bare header of an earlier turn, in this order of preference.
 func (d *dialect) start(o *origins, header int) (int, bool) {
 	fits := func(p string) bool {
 		return strings.HasPrefix(o.text[header:], p) && o.own(header, header+len(p))
@@ -400,7 +402,7 @@ func (d *dialect) end(o *origins, t *Turn) {
 			return
 		}
 		if slices.Contains(d.halts, o.text[t.Body:t.End]) {
-			return // sampling stopped here; the template shows the rest in a separate turn (Nemotron Nano 2)
+			return // sampling stopped here; the template renders the rest as a separate turn (Nemotron Nano 2)
 		}
 		switch header := d.header != "" && strings.HasPrefix(o.text[t.End:], d.header) &&
 			o.own(t.End, t.End+len(d.header)); {
@@ -416,7 +418,7 @@ func (d *dialect) end(o *origins, t *Turn) {
 	}
 }
 
-// calls reports whether a turn shows a call's arguments.
+// calls reports whether a turn contains the arguments of a call.
 func (o *origins) calls(t *Turn) bool {
 	for k := o.after(t.Start); k < len(o.spans) && o.spans[k].Start < t.End; k++ {
 		if s := &o.spans[k]; s.Message == t.Message && strings.Contains(s.Field, "arguments") {
@@ -427,7 +429,7 @@ func (o *origins) calls(t *Turn) bool {
 }
 
 // arguments returns the end of the first call arguments in a message's spans starting at k, or -1 if these spans lack
-// arguments. A name by itself may belong to the result.
+// arguments. A name alone may belong to a result.
 func (o *origins) arguments(k, message int) int {
 	for ; k < len(o.spans) && o.spans[k].Message == message; k++ {
 		if s := &o.spans[k]; strings.HasPrefix(s.Field, "tool_calls[") && strings.Contains(s.Field, "arguments") {

@@ -22,8 +22,8 @@ func Trained(turns ...Turn) (out []chat.Span) {
 
 // Tokens maps byte ranges, sorted and disjoint, to runs of the tokens that overlap them; zero-width tokens overlap
 // nothing. straddle is the first token that extends beyond the range it overlaps, or -1. Such a token is an error,
-// because the model can't have been given one part of a token and sampled the rest. Tokens appends one run per range to
-// dst, empty if no token overlaps it.
+// because a model cannot sample part of a token. Tokens appends one run per range to dst, empty if no token overlaps
+// it.
 func Tokens(dst []chat.Span, offsets []chat.Span, ranges []chat.Span) (runs []chat.Span, straddle int) {
 	straddle = -1
 	t := 0

@@ -33,7 +33,7 @@ type Report struct {
 	PromptIsPrefix         bool `json:"generation_prompt_is_prefix"`
 	PromptIsPrefixThinking bool `json:"generation_prompt_is_prefix_thinking"` // the same for a turn with reasoning
 
-	Roles map[string]Fate `json:"roles"` // fates by kind of message: system, system_mid, developer, tool, ...
+	Roles map[string]Fate `json:"roles"` // treatment by kind of message: system, system_mid, developer, tool, ...
 	Trims map[string]Trim `json:"trims"` // role -> white space stripped from around the content of its messages
 
 	ToolsShown    bool `json:"tools_shown"` // tool definitions appear in the prompt
@@ -80,7 +80,7 @@ type Place struct {
 	Splice bool `json:"splice"`
 }
 
-// These strings, too, don't occur in any template.
+// These strings also do not occur in any template.
 const systemText, thoughtText, hintText, nextText = "qzvSys", "qzvThk", "qzvHnt", "qzvNxt"
 
 func calls(arguments string, n int) chat.Message {
@@ -108,7 +108,7 @@ type probing struct {
 	r     *Renderer
 	set   Settings
 	tools pyvalue.Value
-	raw   bool // pass call arguments as text
+	raw   bool // whether call arguments are passed as text
 	until time.Time
 }
 
@@ -117,9 +117,9 @@ const maxProbe = 20 * time.Second
 
 var errSlow = fmt.Errorf("cannot probe the template within %v: does a value or loop in it grow without bound?", maxProbe)
 
-// Probe determines how a template behaves. It renders tiny conversations made of unique strings and reads the origin of
-// every byte of the result: a template is judged by its output, not by its name. The error is a *template.Error for a
-// template that doesn't compile.
+// Probe determines how a template behaves. It renders small conversations made of unique strings and determines the
+// origin of every byte of the result, so the report depends on the template's output, not on its name. The error is a
+// *template.Error for a template that doesn't compile.
 func Probe(source string, s Settings) (*Report, error) {
 	r, err := New(source, s)
 	if err != nil {
@@ -170,7 +170,8 @@ func (p *probing) render(open bool, ms ...chat.Message) (*Conversation, *templat
 	return c, &res, err
 }
 
-// arguments determines the form in which the template wants arguments, and uses it from then on.
+// arguments determines the form of arguments that the template accepts, and uses that form from
+// then on.
 func (p *probing) arguments() string {
 	p.raw = p.r.RawArguments()
 	switch {
@@ -324,10 +325,10 @@ func (p *probing) callFate(n int, ms ...chat.Message) Fate {
 	return Kept
 }
 
-// rawArguments returns how the template renders arguments that are not a JSON object. Only a verbatim rendering is
-// faithful.
+// rawArguments returns how the template renders arguments that are not a JSON object. A faithful rendering
+// contains them verbatim.
 func (p *probing) rawArguments() string {
-	broken := `{"k": "` + argText // arguments that a model cut off or got wrong
+	broken := `{"k": "` + argText // truncated or invalid arguments
 	_, res, err := p.render(false, ask, calls(broken, 1), result)
 	if err != nil {
 		return "refused"
@@ -343,7 +344,8 @@ func (p *probing) rawArguments() string {
 	return "dropped"
 }
 
-// history determines, for several kinds of conversation, whether each turn reads as it was sampled.
+// history determines, for several kinds of conversation, whether each turn is rendered as it was
+// sampled.
 func (p *probing) history(rep *Report) {
 	last := say("assistant", hintText)
 	for kind, ms := range map[string][]chat.Message{
@@ -403,7 +405,7 @@ func (p *probing) turnEnds(rep *Report) {
 	}
 }
 
-// hints inserts one more message into a conversation with a failed call, either before the call or after its result.
+// hints inserts another message into a conversation with a failed call, either before the call or after its result.
 func (p *probing) hints(rep *Report) {
 	base := []chat.Message{say("system", systemText), ask, thinking(call), result, thinking(answer)}
 	if p.fate(0, base...) == Refused {
@@ -436,7 +438,8 @@ func (p *probing) compare(base, with []chat.Message, at int) Place {
 	if !strings.Contains(hinted.Text, hintText) {
 		fate = Dropped
 	}
-	// The added piece begins at n at the latest. If it began earlier, a longer suffix would have to match.
+	// The added piece begins at n at the latest, because a piece that began earlier would leave a longer
+	// matching suffix.
 	n := prefix.Text(plain.Text, hinted.Text)
 	return Place{
 		Fate:   fate,

@@ -93,8 +93,8 @@ func (r *Renderer) With(s Settings) *Renderer {
 func (r *Renderer) Silent() *Renderer { return r.silent }
 
 // Cut returns the renderer for turns that the template renders without the end of the generation prompt, even at the
-// end of a conversation, because the prompt opens a thought that such a turn lacks. In a row, the turn then takes the
-// place of the end of the prompt.
+// end of a conversation, because the prompt opens a reasoning block that such a turn lacks. In a row, the turn then
+// replaces the end of the prompt.
 func (r *Renderer) Cut() *Renderer { return r.cut }
 
 // Cuts reports whether the renderer was returned by Cut.
@@ -168,7 +168,7 @@ func (c *Conversation) role(i int) string {
 	return ""
 }
 
-// rooms pools memory for renders that are needed only briefly.
+// rooms pools the memory of short-lived renders.
 var rooms = sync.Pool{New: func() any { return &template.Room{} }}
 
 // Render renders a conversation. The error is a *template.Error.
@@ -190,5 +190,6 @@ func (r *Renderer) input(c *Conversation) template.Input {
 	}
 }
 
-// Head returns the conversation's first n messages, closed.
+// Head returns the conversation's first n messages, without a generation
+// prompt at the end.
 func (c *Conversation) Head(n int) *Conversation { return c.head(n, false) }

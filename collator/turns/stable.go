@@ -6,9 +6,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat/template"
 )
 
-// Stable reports whether a turn appears in a conversation's render as it did when it was sampled: the model's input is
-// a prefix of the render, and the turn is the same up to its end when rendered as the last one. Errors come from the
-// template, which may refuse part of a conversation.
+// Stable reports whether a turn appears in a conversation's render as it was sampled. This is so if the model's input
+// is a prefix of the render, and the turn is the same when it is rendered as the last one. It returns an error if the
+// template refuses part of the conversation.
 func (r *Renderer) Stable(c *Conversation, res *template.Result, t *Turn) (bool, error) {
 	room := rooms.Get().(*template.Room)
 	defer rooms.Put(room)
@@ -29,7 +29,7 @@ func (r *Renderer) Stable(c *Conversation, res *template.Result, t *Turn) (bool,
 	if err != nil {
 		return false, err
 	}
-	// Only the end of a whole conversation may differ.
+	// Only the end of a complete conversation may differ.
 	return then.BeginsAs(res.Text, then.Len()) || then.BeginsAs(res.Text, t.End), nil
 }
 
@@ -45,8 +45,8 @@ func (r *Renderer) head(
 	return template.Head{Common: own.Text}, err
 }
 
-// cutPrompt returns the model's input as the row shows it: without the end of the generation prompt, or with the header
-// that the template's prompt omits.
+// cutPrompt returns the model's input as the row contains it: without the end of the generation prompt, or with the
+// header that the prompt omits.
 func (r *Renderer) cutPrompt(c *Conversation, res *template.Result, t *Turn, given string) template.Head {
 	d := r.dialectFor(c)
 	if given+d.header == res.Text[:t.Start] && r.promptAt(d, c, t.Message, given) == len(given) {

@@ -49,9 +49,9 @@ func (r *Renderer) allStable(ms []chat.Message, tools pyvalue.Value) bool {
 }
 
 // Steady reports whether a conversation is simple enough that the template is known to show every turn as it was
-// sampled. Its turns then don't need individual checks: the last one's prompt, which contains the whole history, covers
-// them all. A simple conversation lacks reasoning, makes at most one call per turn, and has a system message only at
-// the start and no "<" in user or assistant text, because templates look for tags there.
+// sampled. Its turns then don't need individual checks, because a check of the last turn's prompt, which contains the
+// whole history, covers all of them. A simple conversation lacks reasoning, makes at most one call per turn, and has
+// a system message only at the start and no "<" in user or assistant text, because templates look for tags there.
 func (r *Renderer) Steady(c *Conversation) bool {
 	calls := false
 	for i := range c.Messages {

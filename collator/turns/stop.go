@@ -6,9 +6,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat/template"
 )
 
-// Stop ends the last turn of a finished conversation if the template leaves it open: the text that would end it if the
-// conversation continued is appended to the render as the template's own text, and anything after the turn is cut off.
-// It does nothing if the conversation is open, the turn has ended, or nothing is known to end it.
+// Stop ends the last turn of a finished conversation if the template leaves that turn open. It removes any text after
+// the turn, and appends the text that would end the turn if the conversation continued, as the template's own text.
+// It does nothing if the conversation is open, the turn has ended, or the text that ends a turn is unknown.
 func (r *Renderer) Stop(c *Conversation, res *template.Result, found []Turn) {
 	if len(found) == 0 || c.Open {
 		return
@@ -48,8 +48,8 @@ func (r *Renderer) stopOf(c *Conversation, t *Turn) string {
 	return r.dialectFor(c).stops.final
 }
 
-// Unended reports whether a turn within a conversation lacks a terminator that it would get as the last turn. Where the
-// next role's header ends a turn, there may be no terminator before some roles (GLM: before a system message).
+// Unended reports whether a turn within a conversation lacks a terminator that it would get as the last turn. If the
+// next role's header ends a turn, turns before some roles may lack a terminator (in GLM, before a system message).
 func (r *Renderer) Unended(c *Conversation, t *Turn) bool {
 	return t.Message < len(c.Messages)-1 && !t.Terminated() && r.stopOf(c, t) != ""
 }

@@ -21,7 +21,7 @@ type Message struct {
 	Parts      []Part // content, if Form is Parts
 	Name       string
 	ToolCalls  []ToolCall
-	ToolCallID string // on a tool's result: the id of the call it answers
+	ToolCallID string // for a tool result, the id of its call
 
 	Reasoning    string // hidden reasoning, if the source has it
 	ReasoningKey string // the reasoning's key (reasoning_content, reasoning, thinking); empty without reasoning

@@ -6,7 +6,7 @@ import (
 )
 
 // Equal reports whether two messages are the same in all fields, with raw values compared byte for byte. Parsed is
-// ignored, since it is derived from Arguments.
+// ignored, because it is derived from Arguments.
 func Equal(a, b *Message) bool {
 	return a.Role == b.Role && a.Form == b.Form && a.Text == b.Text && a.Name == b.Name &&
 		a.ToolCallID == b.ToolCallID &&

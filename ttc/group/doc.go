@@ -10,13 +10,13 @@
 //
 // # Why a spool and not offsets into the input
 //
-// An input may be compressed, or it may be a live service that can't be read again; an example may span several lines;
-// and an example's name depends on all examples before it ("id#2"). The spool holds the source's output, so grouping
-// works for all of these, parses nothing twice, and needs no code in the sources. It takes about a quarter of the
-// uncompressed input's size, and is unlinked as soon as it has been opened, so a crash leaves nothing behind.
+// An input may be compressed, or may be a live service that can't be read again. An example may span several lines,
+// and its name depends on all examples before it ("id#2"). Because the spool holds the source's output, grouping
+// works in all these cases, parses nothing twice, and doesn't need code in the sources. It takes about a quarter of
+// the uncompressed input's size, and is unlinked as soon as it is opened, so that it does not remain after a crash.
 //
 // # Limits
 //
-// A whole group is held in memory. A group that exceeds the limits is refused entirely, because part of a task would
-// silently lead to wrong advantages and wrong choices. Only one of its members is kept, to identify it.
+// A whole group is held in memory. A group that exceeds the limits is refused entirely, because an incomplete task
+// would silently lead to wrong advantages and wrong choices. Only one of its members is kept, to identify it.
 package group

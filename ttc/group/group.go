@@ -21,7 +21,7 @@ import (
 // Codec encodes examples losslessly.
 type Codec interface {
 	Append(dst []byte, ex *ttc.Example) ([]byte, error)
-	// Decode returns an example that doesn't alias data.
+	// Decode returns an example that does not share memory with data.
 	Decode(data []byte) (*ttc.Example, error)
 }
 
@@ -41,7 +41,7 @@ type Limits struct {
 	Bytes    int64 // max total size of the group's encoded examples; default 32 MiB
 }
 
-// Options configure an index.
+// Options configures an index.
 type Options struct {
 	By     By
 	Limits Limits
@@ -164,7 +164,8 @@ func (x *Index) alone() [keyWidth]byte {
 func (x *Index) Len() int64 { return int64(x.n) }
 
 // Groups yields the groups in the order of their first members, except the first skip groups. The groups can be
-// iterated over only once, and nothing can be added once that has begun. An error is yielded once, as the last item.
+// iterated over only once, and no examples can be added after the iteration has begun. An error is yielded as the
+// last item.
 func (x *Index) Groups(skip int64) iter.Seq2[Group, error] {
 	return func(yield func(Group, error) bool) {
 		if err := x.arrange(); err != nil {
@@ -228,11 +229,11 @@ func (x *Index) arrange() error {
 func (x *Index) Close() {
 	x.byKey.Close()
 	x.order.Close()
-	x.spool.Close() // ignore the error: nothing will be read from the spool
+	x.spool.Close() // ignore the error, because the spool is not read again
 	x.err = errors.New("group: the index is closed")
 }
 
-// gathering is a group being read.
+// gathering is the state of reading one group.
 type gathering struct {
 	index *Index
 	skip  int64 // groups still to be skipped

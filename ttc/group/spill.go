@@ -78,7 +78,7 @@ func (s *Spill) Add(ex *ttc.Example) (err error) {
 	}
 	key := taskKey(ex)
 	part := int(xxh3.Hash(key[:]) % uint64(len(s.parts)))
-	if ex.Task == "" { // an example without a task may go into any part
+	if ex.Task == "" { // an example without a task can be in any part
 		part = int(s.n % uint64(len(s.parts)))
 	}
 	s.n++
@@ -213,7 +213,8 @@ func (x *Index) AddSpilled(ctx context.Context, path string, part int) error {
 	return nil
 }
 
-// maxSpillBlock is the maximum size of a block, even one with a single, very large example.
+// maxSpillBlock is the maximum size of a block, including one with a single, very large
+// example.
 const maxSpillBlock = 256 << 20
 
 var errSpilled = errors.New("damaged spill entry")

@@ -1,8 +1,9 @@
-// Package json is a fast, streaming reader of JSON as agent frameworks actually write it.
+// Package json is a fast, streaming reader of the JSON that agent frameworks actually
+// write.
 //
-// It returns raw slices of its input (Raw) rather than trees, because a reader of agent runs looks at only a tenth of
-// its input. A Reader checks a stream value by value, in blocks, with one value in memory at a time, and reports each
-// value's byte offset; a Cursor walks a checked value without looking at any byte twice.
+// It returns raw slices of its input (Raw) rather than trees, because a reader of agent runs uses only a small part
+// of its input. A Reader checks a stream value by value, in blocks, with one value in memory at a time, and reports
+// each value's byte offset; a Cursor walks through a checked value without reading any byte twice.
 //
 // The reference for accepted input is Python's json module, which writes most of these files: NaN and Infinity are
 // numbers, a lone surrogate escape is text, integers may be of any size (up to 4300 digits), keys keep their order and
@@ -12,8 +13,8 @@
 //
 // Text is WTF-8: UTF-8, with lone surrogates in their three-byte generalised encoding.
 //
-// The scanner's scan function is long because it is a single state machine. The program spends its time there, and
-// splitting the function would make it slower without making it clearer.
+// The scanner's scan function is long because it is a single state machine. It dominates the running time, and
+// splitting it would make it slower, but not clearer.
 //
 // Part of the Go API we promise (v0).
 package json

@@ -22,7 +22,7 @@ func (l Limits) orDefaults() Limits {
 	return l
 }
 
-// SyntaxError reports where the input stops being JSON, and why.
+// SyntaxError reports where and why the input is not valid JSON.
 type SyntaxError struct {
 	Offset    int64  // byte offset of the error, or of the end if the input is truncated
 	Line      int64  // line of Offset, 1-based
@@ -43,7 +43,7 @@ func (e *SyntaxError) problem() string {
 }
 
 // LineError rewords an error from Parse for input that is one line of a file. It omits Parse's line number, which is
-// always 1 and would be mistaken for the line's number in the file.
+// always 1 and could be mistaken for a line number in the file.
 func LineError(err error) error {
 	var e *SyntaxError
 	if !errors.As(err, &e) {

@@ -2,9 +2,9 @@ package json
 
 import "math"
 
-// index lists the positions of a value's tokens, in order: keys, strings, numbers, words, and both ends of containers.
-// A scanner builds the index while it scans, so that a Cursor doesn't search for the ends of keys and values, which
-// would take a quarter of the reading time.
+// index lists the positions of a value's tokens, in order: keys, strings, numbers, words, and both ends of
+// containers. A scanner builds the index while it scans, so that a Cursor doesn't have to search for the ends of keys
+// and values.
 type index struct {
 	on     bool
 	full   bool // no tokens are recorded, because there are too many or on is false

@@ -126,7 +126,7 @@ func (r Raw) Float64() (float64, bool) {
 	}
 	f, err := strconv.ParseFloat(string(r), 64)
 	if r.IsInt() {
-		return f + 0, err == nil // -0 is the integer 0
+		return f + 0, err == nil // turns -0 into 0, as an int in Python
 	}
 	return f, true
 }
@@ -173,8 +173,9 @@ func (r Raw) Get(key string) (value Raw, ok bool) {
 	return value, ok
 }
 
-// Cursor walks a value token by token, without looking at any byte twice. It is the fast way to read a large value:
-// Members and Elements have to find a value's end before they yield it, while a Cursor enters it at once.
+// Cursor walks through a value token by token, without reading any byte twice. It is the fastest way to read a
+// large value: Members and Elements must find a value's end before they yield it, whereas a Cursor can enter the
+// value immediately.
 //
 // A cursor is either before a value (Kind, Enter, Value) or inside a container (Member, Element).
 type Cursor struct {
@@ -266,7 +267,7 @@ func (c *Cursor) next(end byte) bool {
 	return true
 }
 
-// Value returns the value the cursor is before, and moves past it.
+// Value returns the value after the cursor, and moves past it.
 func (c *Cursor) Value() Raw {
 	if len(c.tokens) > 0 {
 		t := c.tokens[c.at]
@@ -278,7 +279,7 @@ func (c *Cursor) Value() Raw {
 	return Raw(c.data[start:c.pos:c.pos])
 }
 
-// Skip moves past the value the cursor is before.
+// Skip moves past the value after the cursor.
 func (c *Cursor) Skip() {
 	if len(c.tokens) > 0 {
 		c.at = int(c.tokens[c.at].next)
@@ -287,7 +288,7 @@ func (c *Cursor) Skip() {
 	c.pos = endOfValue(c.data, c.pos)
 }
 
-// endOfValue returns the end of the checked value at data[i].
+// endOfValue returns the end of the value at data[i], which must be valid.
 func endOfValue(data []byte, i int) int {
 	switch data[i] {
 	case '"':
@@ -321,7 +322,8 @@ func endOfValue(data []byte, i int) int {
 	return i
 }
 
-// endOfString returns the end of the checked string at data[i] == '"'.
+// endOfString returns the end of the string at data[i] == '"', which must be
+// valid.
 func endOfString(data []byte, i int) int {
 	i++
 	for {
@@ -331,7 +333,7 @@ func endOfString(data []byte, i int) int {
 			return i + 1
 		}
 		back := i - 1
-		for data[back] == '\\' { // the opening quote ends this loop
+		for data[back] == '\\' { // the opening quote ends the loop
 			back--
 		}
 		if i++; (i-back)&1 == 0 { // the number of backslashes is even, so the quote isn't escaped

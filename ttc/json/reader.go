@@ -19,7 +19,7 @@ const (
 	Values                // JSON lines, or values separated by white space
 )
 
-const blockBytes = 1 << 20 // size of a block; 64 KiB is a third slower, and 16 MiB isn't faster
+const blockBytes = 1 << 20 // size of a block
 
 // Reader reads a stream value by value, with one value in memory at a time. A leading byte order mark is skipped.
 type Reader struct {
@@ -38,7 +38,7 @@ type Reader struct {
 	first    bool // no array element has been read yet
 	array    int64
 	done     bool
-	err      error // sticks
+	err      error // sticky
 	scan     scanner
 	top      Kind  // the kind of the top-level value
 	values   int64 // read so far
@@ -51,8 +51,8 @@ func NewReader(r io.Reader, layout Layout, lim Limits) *Reader {
 	return &Reader{in: r, lim: lim.orDefaults(), layout: layout, line: 1}
 }
 
-// GoOn declares that the input is the rest of a stream of values, and that it begins between two values, at the given
-// offset in the stream. It must be called before the first call to Next.
+// GoOn declares that the input continues a stream of values at the given offset, which is between two values. It must
+// be called before the first call to Next.
 func (r *Reader) GoOn(offset int64) {
 	r.begun, r.layout, r.base = true, Values, offset
 }
@@ -274,7 +274,7 @@ func (r *Reader) discard() {
 
 // fill reads more bytes after those in r.buf, which it moves to the front of the block or of a larger one.
 func (r *Reader) fill() error {
-	limit := r.lim.Size + blockBytes // capacity for the largest value allowed and the start of the next one
+	limit := r.lim.Size + blockBytes // room for the largest allowed value and the start of the next one
 	if r.block == nil || len(r.buf) > len(r.block)*3/4 && int64(len(r.block)) < limit {
 		size := max(blockBytes, int(min(2*int64(len(r.block)), limit)))
 		if in, short := r.in.(interface{ Len() int }); short && r.block == nil {
@@ -282,7 +282,7 @@ func (r *Reader) fill() error {
 		}
 		r.block = make([]byte, size)
 		r.buf = r.block[:copy(r.block, r.buf)]
-	} else if len(r.buf) == len(r.block) { // by a number, since strings are consumed as they arrive
+	} else if len(r.buf) == len(r.block) { // only a number fills the block, because strings are consumed as they arrive
 		return r.syntaxError(fmt.Sprintf("a number of more than %d bytes", r.lim.Size))
 	} else if &r.block[0] != unsafe.SliceData(r.buf) {
 		r.buf = r.block[:copy(r.block, r.buf)]
@@ -304,7 +304,7 @@ func (r *Reader) fill() error {
 	return fmt.Errorf("byte %d: %w", r.base+int64(len(r.buf)), io.ErrNoProgress)
 }
 
-// shrink releases a block that is larger than needed to skip a value.
+// shrink replaces a block that is larger than needed to skip a value.
 func (r *Reader) shrink() {
 	if len(r.block) > blockBytes && len(r.buf) <= blockBytes/2 {
 		r.block = make([]byte, blockBytes)
@@ -330,8 +330,8 @@ func (r *Reader) truncatedArray() error {
 	return e
 }
 
-// tooMany reports whether a value contains more than limit objects and lists; 0 means no limit. Cheaper bounds are
-// tried first: the value's length, and the number of its brackets, including the ones inside strings.
+// tooMany reports whether a value contains more than limit objects and lists; 0 means no limit. It first tries
+// cheaper bounds: the value's length, and the number of its brackets, including brackets in strings.
 func tooMany(v []byte, limit int64) bool {
 	return limit > 0 && int64(len(v)) > 2*limit && begins(v) > limit && objects(v, limit) > limit
 }

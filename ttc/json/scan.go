@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// The scanner is a state machine over bytes that can stop anywhere and continue when more bytes are available, so a
-// value of any length is examined only once, regardless of the size of the blocks it arrives in.
+// The scanner is a state machine that can stop at any byte and continue when more bytes are available. A value of
+// any length is therefore examined only once, regardless of the block size.
 
 type state uint8
 
@@ -26,8 +26,8 @@ type status uint8
 
 const (
 	complete   status = iota // the value ended
-	needMore                 // the bytes so far end inside the value
-	unexpected               // an illegal byte: scanner.msg says why
+	needMore                 // the input so far ends inside the value
+	unexpected               // an illegal byte; scanner.msg describes the problem
 )
 
 type scanner struct {
@@ -268,7 +268,8 @@ func special(w uint64) uint64 {
 	return ((quote - ones) | (slash - ones) | (w - ones*0x20) | w) & highs
 }
 
-// text continues inside a string from data[i]. It returns where it stopped, like scan.
+// text continues inside a string from data[i]. Like scan, it returns the position
+// where it stopped.
 func (s *scanner) text(data []byte, i int) (int, status) {
 	for {
 		for i+8 <= len(data) {
@@ -298,7 +299,7 @@ func (s *scanner) text(data []byte, i int) (int, status) {
 		case c < 0x80:
 			i++
 		default:
-			for { // stay in this loop for as long as the text isn't ASCII
+			for { // stay in this loop while the text is not ASCII
 				n, ok := runeLen(data[i:])
 				if !ok {
 					return s.fail(i, "text that is not UTF-8")
@@ -381,11 +382,11 @@ const (
 	maxIntegerDigits = 4300      // CPython's limit on the digits of an integer literal (sys.set_int_max_str_digits)
 )
 
-// words are the words that are values, by their first letters.
+// words lists the literal names, by their first letters.
 var words = [256]string{'t': "true", 'f': "false", 'n': "null", 'N': "NaN", 'I': "Infinity"}
 
-// scalar reads a number or a word at data[i]. It returns where it stopped, like scan; it needs more input unless the
-// end of the number or word is certain.
+// scalar reads a number or a word at data[i]. Like scan, it returns the position where it stopped. It needs more
+// input unless it has seen the end of the number or word.
 func (s *scanner) scalar(data []byte, i int, final bool) (int, status) {
 	c := data[i]
 	switch {

@@ -131,14 +131,14 @@ func AppendString(dst []byte, text string) []byte {
 }
 
 // AppendASCII appends text as a JSON string in ASCII, byte for byte as Python's json.dumps(text) does: quotes,
-// backslashes and everything outside ' '..'~', including lone surrogates, are written as AppendEscape writes them.
+// backslashes and everything outside ' '..'~', including lone surrogates, are escaped by AppendEscape.
 func AppendASCII(dst []byte, text string) []byte {
 	dst, _ = AppendChecked(dst, text)
 	return dst
 }
 
-// AppendChecked is like AppendASCII, and also reports whether text is UTF-8. If it isn't, its invalid bytes become
-// \ufffd, and its lone surrogates become escapes of half a surrogate pair.
+// AppendChecked is like AppendASCII, and also reports whether text is UTF-8. If it isn't, invalid bytes become
+// \ufffd, and lone surrogates become a single \udXXX escape.
 func AppendChecked(dst []byte, text string) (out []byte, isUTF8 bool) {
 	return appendQuoted(dst, text, true)
 }

@@ -1,6 +1,6 @@
 package ledger
 
-// Code is a page in `nat-go explain` that describes the meaning and the remedy of a drop reason or a finding code.
+// Code is the `nat-go explain` page of a drop reason or a finding code.
 type Code struct {
 	Code string `json:"code"` // "tie", "NG1203"
 	Area string `json:"area"` // stage of a drop reason, or subject of a finding

@@ -109,7 +109,7 @@ func (b *Book) Accounts() []Account {
 	for _, a := range b.accounts {
 		out = append(out, *a)
 	}
-	place := func(s Stage) uint { return uint(slices.Index(stages, s)) } // an unknown stage comes last
+	place := func(s Stage) uint { return uint(slices.Index(stages, s)) } // unknown stages come last
 	slices.SortFunc(out, func(a, b Account) int {
 		return cmp.Or(cmp.Compare(place(a.Stage), place(b.Stage)), cmp.Compare(a.Unit, b.Unit))
 	})

@@ -12,10 +12,11 @@ import (
 type Dict struct {
 	keys, values []Value
 	index        map[hashKey]int // nil while small
-	Tag          any             // like a leaf's tag
+	Tag          any             // see Tag
 }
 
-// smallDict is the size up to which a dict is searched linearly; message objects stay below it.
+// smallDict is the maximum size of a dict that is searched linearly; message objects are
+// smaller.
 const smallDict = 8
 
 // hashKey is equal for keys that Python considers the same: 1, 1.0 and True.
@@ -61,7 +62,7 @@ func (d *Dict) Ref(key string) *Value {
 		return nil
 	}
 	p, n, alike := unsafe.Pointer(unsafe.StringData(key)), uint64(len(key)), false
-	for i := range d.keys { // stored and requested keys mostly come from Intern, so compare pointers first
+	for i := range d.keys { // keys are usually interned, so compare pointers first
 		k := &d.keys[i]
 		if k.n != n || k.kind != KindStr {
 			continue
@@ -82,7 +83,7 @@ func (d *Dict) Ref(key string) *Value {
 	return nil
 }
 
-// Get returns the value of a key. It fails, like Python, if the key can't be hashed.
+// Get returns the value of a key. Like Python, it fails if the key can't be hashed.
 func (d *Dict) Get(key Value) (Value, bool, error) {
 	if key.kind == KindStr {
 		v, ok := d.GetStr(key.text())
@@ -98,7 +99,7 @@ func (d *Dict) Get(key Value) (Value, bool, error) {
 // SetStr sets a string key's value.
 func (d *Dict) SetStr(key string, v Value) { _ = d.Set(Str(key), v) }
 
-// Set sets the value of a key. It fails, like Python, if the key can't be hashed.
+// Set sets the value of a key. Like Python, it fails if the key can't be hashed.
 func (d *Dict) Set(key, v Value) error {
 	i, h, err := d.find(key)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 // Dump holds the options of json.dumps.
 type Dump struct {
 	ASCII    bool   // ensure_ascii
-	Indented bool   // indent is given: one element per line
+	Indented bool   // an indent is given, so each element has its own line
 	Indent   string // indentation per level, if Indented
 	// Separators are written between items and after keys; nil means Python's defaults.
 	Separators *[2]string
@@ -71,8 +71,8 @@ func appendScalar(dst []byte, v Value) ([]byte, error) {
 // represent.
 func AppendJSONFloat(dst []byte, f float64) []byte { return appendFloat(dst, f, "NaN", "Infinity") }
 
-// newline starts a line in the output of v. For a long indent, it calls mark at each level, so that a Marker can stop
-// it.
+// newline starts a line in the output of v. For a long indent, it calls mark at each level, so that the Marker can
+// stop the printing.
 func (o *Dump) newline(dst []byte, v Value, mark Marker, depth int) []byte {
 	if !o.Indented {
 		return dst
@@ -130,9 +130,9 @@ func (o *Dump) key(dst []byte, k Value, mark Marker) ([]byte, error) {
 	return dst, Errorf("TypeError", "keys must be str, int, float, bool or None, not %s", k.TypeName())
 }
 
-// text appends a JSON string: control characters, quotes and backslashes are escaped, and non-ASCII characters too if
-// the options say so. Tool results are long and full of quotes, so eight bytes are examined and copied at a time; when
-// a backslash is inserted before one of them, that byte and the rest of the eight are copied again.
+// text appends a JSON string: control characters, quotes and backslashes are escaped, and, with ensure_ascii,
+// non-ASCII characters. Because tool results are long and contain many quotes, eight bytes are examined and copied at
+// a time. When a backslash is inserted before one of them, that byte and the rest of the eight are copied again.
 func (o *Dump) text(dst []byte, v Value, mark Marker) []byte {
 	mark.at(v, len(dst))
 	s := v.text()

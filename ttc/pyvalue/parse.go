@@ -20,7 +20,7 @@ func Parse(raw json.Raw) (Value, error) {
 	return parse(&c, 0)
 }
 
-// parse reads the value that the cursor is before.
+// parse reads the value after the cursor.
 func parse(c *json.Cursor, depth int) (Value, error) {
 	if depth > MaxDepth {
 		return None, errTooDeep()
@@ -72,7 +72,8 @@ func number(raw json.Raw) Value {
 	return BigInt(i)
 }
 
-// text returns the text of a string, and the shared copy of a recurring word.
+// text returns the text of a string. For a recurring word, it returns the
+// shared copy.
 func text(raw json.Raw) string {
 	if s, ok := words[string(raw[1:len(raw)-1])]; ok {
 		return s

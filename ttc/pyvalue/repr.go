@@ -14,7 +14,7 @@ import (
 
 // A Marker is called while values are printed, to report where output comes from. The bytes from dst up to the next
 // call's dst are the output of the leaf v, or punctuation of the list or dict v. A text's output includes its quotes
-// and escapes. A Marker may panic to stop the work, since the printers hold no resources that would leak.
+// and escapes. A Marker may panic to stop the printing, because printers don't hold resources.
 type Marker func(v Value, dst int)
 
 func (m Marker) at(v Value, dst int) {
@@ -23,13 +23,13 @@ func (m Marker) at(v Value, dst int) {
 	}
 }
 
-// Repr is repr(v).
+// Repr implements repr(v).
 func Repr(v Value) (string, error) {
 	b, err := AppendRepr(nil, v, nil)
 	return string(b), err
 }
 
-// ToStr is str(v).
+// ToStr implements str(v).
 func ToStr(v Value) (string, error) {
 	b, err := AppendStr(nil, v, nil)
 	return string(b), err
@@ -175,7 +175,7 @@ func appendFloat(dst []byte, f float64, nan, infinity string) []byte {
 	e := strconv.AppendFloat(buf[:0], f, 'e', -1, 64)
 	exp, _ := strconv.Atoi(string(e[strings.LastIndexByte(string(e), 'e')+1:]))
 	if exp < -4 || exp >= 16 {
-		return append(dst, e...) // Go writes d.ddde+XX as Python does
+		return append(dst, e...) // Go and Python both write d.ddde+XX
 	}
 	at := len(dst)
 	dst = strconv.AppendFloat(dst, f, 'f', -1, 64)

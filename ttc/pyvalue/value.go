@@ -30,8 +30,8 @@ const (
 // Numbers and strings don't need an additional allocation. A leaf has a tag, in which the template engine records where
 // a string came from. This package reads a tag only to find the name of a subclass of str for repr (see subclass).
 //
-// A Value has four words, because the compiler keeps values up to that size in registers, and an interpreter passes
-// values around all the time.
+// A Value has four words, because the compiler keeps values up to that size in registers, and an interpreter
+// constantly passes values.
 type Value struct {
 	kind Kind
 	n    uint64         // a bool, an int64, a float64's bits, or a text's length
@@ -45,7 +45,7 @@ type Tag struct{ Of any }
 // List is the content of a list or a tuple.
 type List struct {
 	Items []Value
-	Tag   any // like a leaf's tag
+	Tag   any // see Tag
 }
 
 // Object is a kind of value that JSON doesn't have.
@@ -251,7 +251,8 @@ func (v Value) TypeName() string {
 	return typeNames[v.kind]
 }
 
-// Truth is bool(v). Objects are true unless they have a method `Truth() bool` that says otherwise.
+// Truth implements bool(v). Objects are true unless they have a method `Truth() bool` that returns
+// false.
 func (v Value) Truth() bool {
 	switch v.kind {
 	case KindNone, KindBool, KindInt, KindStr:
@@ -282,8 +283,7 @@ func Errorf(class, format string, a ...any) *Error {
 	return &Error{Class: class, Text: fmt.Sprintf(format, a...)}
 }
 
-// MaxDepth is the maximum nesting depth of values: parsing, printing, dumping, hashing or comparing deeper values fails
-// with Python's RecursionError.
+// MaxDepth is the maximum nesting depth of values: operations on deeper values fail with Python's RecursionError.
 const MaxDepth = 990
 
 func errTooDeep() error {

@@ -1,3 +1,3 @@
-// Package source is the entry point to the code that all input readers share: a source's contract, and code to find and
-// open files. Package readers lists the sources themselves; package ttc/source/internal/source documents the contract.
+// Package source exports the code that all input readers share: the interface of a source, and functions that find
+// and open files. Package readers lists the sources, and package ttc/source/internal/source documents the interface.
 package source

@@ -6,13 +6,14 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// Factory is a type of source, which an entry in the sources section names by `_type`.
+// Factory creates the sources of one type, which is the `_type` of an entry in the
+// sources section.
 type Factory = source.Factory
 
 // Collection is the input of a source that produces agent runs.
 type Collection = source.Collection
 
-// Progress reports how far a collection has got.
+// Progress reports the progress of a collection.
 type Progress = source.Progress
 
 // Input identifies an input file.
@@ -92,7 +93,7 @@ func Expand(paths []string, name string) ([]string, error) { return source.Expan
 func Matches(paths []string) ([]string, error) { return source.Matches(paths) }
 
 // Open opens an input: plain, gzip or zstd, detected from its first bytes. For a Git LFS pointer or an empty file, it
-// returns an error that says what to do. Tables - Parquet, CSV - are read as JSON lines. A pipe and standard input,
+// returns an error that includes a remedy. Tables - Parquet, CSV - are read as JSON lines. A pipe and standard input,
 // named "-", may be opened repeatedly, and are read from their beginning each time. Opening and reading stop when ctx
 // is done.
 func Open(ctx context.Context, path string) (*File, error) { return source.Open(ctx, path) }
@@ -101,9 +102,10 @@ func Open(ctx context.Context, path string) (*File, error) { return source.Open(
 // in other files.
 func IsRowName(id string) bool { return source.IsRowName(id) }
 
-// Scan locates the examples in a divisible input, using workers that each read a block at a time. It passes the cursor
-// after every example, in order, to the given function. It builds no examples, but returns the same rolling hash as
-// reading the whole input does. Lines and columns in its errors are not relative to the start of the input.
+// Scan locates the examples in a divisible input, using workers that each read a block at a time. It passes the
+// cursor after every example, in order, to the given function. It builds no examples, but returns the same rolling
+// hash as a source that reads the whole input. Lines and columns in its errors are not relative to the start of the
+// input.
 func Scan(ctx context.Context, o ScanOptions, each func(Cursor) error) (sum uint64, err error) {
 	return source.Scan(ctx, o, each)
 }

@@ -14,7 +14,8 @@ var changing = map[pyvalue.Kind][]string{
 	pyvalue.KindDict: {"clear", "pop", "popitem", "setdefault", "update"},
 }
 
-// attributeOf is Python's getattr. It returns a method or attribute of v's type, or false if the name doesn't exist.
+// attributeOf implements Python's getattr. It returns a method or attribute of v's type, or false if the name
+// doesn't exist.
 func (st *state) attributeOf(v val, name string) (val, bool) {
 	if strings.HasPrefix(name, "__") && strings.HasSuffix(name, "__") && len(name) > 4 &&
 		isDunder(v, name[2:len(name)-2]) {
@@ -75,7 +76,8 @@ func (st *state) objectAttribute(v val, name string) (val, bool) {
 	return missing, false
 }
 
-// subscript is Python's v[i], or false if Python would raise TypeError or LookupError.
+// subscript implements Python's v[i]. It returns false if Python would raise TypeError
+// or LookupError.
 func (st *state) subscript(v, i val) (val, bool) {
 	switch v.Kind() {
 	case pyvalue.KindDict:
@@ -132,7 +134,7 @@ func (st *state) safe(v, attr val, name string) val {
 	return attr
 }
 
-// getattr is v.name: the attribute first, then the item.
+// getattr implements v.name, which prefers an attribute to an item.
 func (st *state) getattr(v, name val) val {
 	st.step()
 	n := name.Text()
@@ -149,7 +151,8 @@ func isChanging(name string) bool {
 	return slices.Contains(changing[pyvalue.KindDict], name)
 }
 
-// getitem is v[i]: the item first, then, for a string, the attribute.
+// getitem implements v[i]. If there is no item and i is a string, it returns
+// the attribute.
 func (st *state) getitem(v, i val) val {
 	st.step()
 	if item, ok := st.subscript(v, i); ok {

@@ -7,9 +7,8 @@ import (
 )
 
 // arena holds the intermediate values of a render: strings, provenances, lists, arguments, variables. A Result holds
-// copies, so none of these values outlives the render, and the next render reuses their memory without work for the
-// garbage collector. (Allocating them one by one would take a third of the time in templates that call macros and
-// filters with arguments.)
+// copies, so none of these values outlives the render, and the next render reuses their memory instead of leaving it
+// to the garbage collector.
 type arena struct {
 	text  []byte
 	provs slab[prov]
@@ -33,8 +32,8 @@ func (a *arena) reset() {
 	a.loops.reset()
 }
 
-// slab hands out zeroed elements from a block of memory. A full block is replaced by a larger one, up to maxSlab bytes;
-// the old block stays in memory for as long as any of its elements is in use.
+// slab allocates zeroed elements from a block of memory. A full block is replaced by a larger one, up to maxSlab
+// bytes; the old block stays in memory for as long as any of its elements is in use.
 type slab[T any] struct {
 	room  []T
 	taken int
@@ -64,8 +63,8 @@ func (s *slab[T]) reset() {
 	s.taken = 0
 }
 
-// from takes n elements from a slab. Their bytes count against the limit even once they are unused, because one element
-// in use keeps its whole block in memory.
+// from takes n elements from a slab. Their bytes continue to count against the limit when they are no longer used,
+// because one live element keeps its whole block in memory.
 func from[T any](st *state, s *slab[T], n int) []T {
 	var e T
 	size := n * int(unsafe.Sizeof(e))
@@ -108,10 +107,10 @@ func (a *arena) string(b []byte) string {
 	}
 	n := len(a.text)
 	a.text = append(a.text, b...)
-	return unsafe.String(&a.text[n], len(b)) // these bytes are not written again before reset
+	return unsafe.String(&a.text[n], len(b)) // these bytes do not change until reset
 }
 
-// collected returns a copy of the collected spans. It returns nil if none were collected, because all of the text then
+// collected returns a copy of the collected spans. It returns nil if none were collected, because the whole text then
 // comes from the template.
 func (st *state) collected(b *provBuilder) *prov {
 	if len(b.spans) == 0 {
@@ -126,8 +125,8 @@ func (st *state) collected(b *provBuilder) *prov {
 // value returns the string that b has assembled, with its provenance.
 func (st *state) value(b *builder) val { return str(st.made.string(b.b), st.collected(&b.p)) }
 
-// markEscapes returns v with its quoted spans split. If a text is cut into many parts, this splits them once, where
-// provOf would do so for each part.
+// markEscapes returns v with its quoted spans split. For a text that is cut into many parts, this splits the spans
+// once, whereas provOf would split them for each part.
 func markEscapes(v val) val {
 	if p := rawProv(v); p == nil || !p.escapes {
 		return v

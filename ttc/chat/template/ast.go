@@ -50,7 +50,7 @@ type (
 	listNode   struct{ group }
 	concatNode struct{ group }
 	dictNode   struct{ group } // keys and values alternate
-	condNode   struct {        // `then if test else otherwise`; otherwise may be nil
+	condNode   struct {        // `then if test else otherwise`, where otherwise may be nil
 		pos
 		test, then, otherwise node
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// A template is compiled into closures: an expression becomes a function that returns a value, a statement one that
-// writes to the output. By then, names have been resolved to slots.
+// A template is compiled into closures. An expression becomes a function that returns a value, and a statement
+// becomes a function that writes to the output. Names are resolved to slots at compile time.
 
 type (
 	expr func(st *state) val
@@ -35,7 +35,7 @@ type frame struct {
 	sym    *symbols
 	fn     *funcScope
 	inLoop bool // break and continue are allowed
-	soft   bool // inside an if: an unknown filter is an error only when it is reached
+	soft   bool // inside an if: an unknown filter is an error only when it is executed
 }
 
 func (f *frame) inner() *frame {
@@ -54,8 +54,8 @@ func (f *frame) softened() *frame {
 	return &c
 }
 
-// variable locates a slot as seen from a function: hops is the number of function levels to go up, and slot is the
-// index there.
+// variable locates a slot relative to a function: hops is the number of enclosing functions to go up, and slot is
+// the index there.
 type variable struct{ hops, slot int }
 
 func (f *frame) variable(r ref) variable {
@@ -101,7 +101,7 @@ func (c *compiler) root(body []node) (stmt, *funcScope) {
 		run := c.body(body, f)
 		return func(st *state) flow {
 			enter(st)
-			st.heads = nil // this template's heads can't be rendered
+			st.heads = nil // heads of this template can't be rendered
 			return run(st)
 		}, f.fn
 	}
@@ -358,7 +358,7 @@ func (c *compiler) assign(target node, f *frame) func(st *state, v val) {
 	return nil
 }
 
-// namespace compiles the evaluation of the namespace in a target.
+// namespace compiles the lookup of the namespace in an assignment target.
 func (c *compiler) namespace(t *nsRefNode, f *frame) func(st *state) *namespace {
 	r, _ := f.sym.find(t.name)
 	from, at := f.variable(r), t.at()
@@ -410,7 +410,8 @@ func (c *compiler) set(n *setNode, f *frame) stmt {
 	}
 }
 
-// namespaceChecks run before the value is computed, as in jinja2.
+// namespaceChecks compiles the checks that run before the value is computed,
+// as in jinja2.
 func (c *compiler) namespaceChecks(target node, f *frame) (checks []func(st *state) *namespace) {
 	contains([]node{target}, func(n node) bool {
 		if t, ok := n.(*nsRefNode); ok {
@@ -460,7 +461,7 @@ func (c *compiler) filterBlock(n *filterBlockNode, f *frame) stmt {
 		}
 		v = filter(st, v)
 		st.pos = at
-		if v.Kind() != pyvalue.KindStr { // jinja2 doesn't convert the block's result to text
+		if v.Kind() != pyvalue.KindStr { // jinja2 doesn't convert the result to text
 			throw("TypeError", "sequence item: expected str instance, %s found", v.TypeName())
 		}
 		st.print(v)

@@ -45,7 +45,7 @@ func (c *compiler) expr(n node, f *frame) expr {
 
 func (c *compiler) name(n *nameNode, f *frame) expr {
 	r, ok := f.sym.find(n.name)
-	if !ok { // jinja2 doesn't scan the arguments of a block's filter either
+	if !ok { // jinja2 doesn't scan the arguments of a block filter either
 		f.sym.load(n.name)
 		name := n.name
 		return func(st *state) val {
@@ -227,8 +227,8 @@ func addends(n node) []node {
 	return []node{n}
 }
 
-// sum compiles a + b + c + ... as a unit. Templates often join strings that way, and one pass over all operands beats
-// building a new string for every plus.
+// sum compiles a + b + c + ... as a unit. Templates often join strings this way, and a single pass over all operands
+// is faster than building a string for each plus.
 func (c *compiler) sum(n *binaryNode, f *frame) expr {
 	operands, at := c.exprs(addends(n), f), n.at()
 	return func(st *state) val {
@@ -324,7 +324,7 @@ func (c *compiler) callExpr(n *callNode, f *frame) expr {
 		}
 		return func(st *state) val {
 			v := of(st)
-			var method method // called directly, without first being turned into a value
+			var method method // called directly, without creating a value for it
 			switch v.Kind() {
 			case pyvalue.KindStr:
 				method = ofText

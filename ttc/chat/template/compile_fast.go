@@ -6,8 +6,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// Chat templates mostly look up a message's key and compare its value with a string to make a decision. The code here
-// compiles such lookups to functions that return pointers, and such decisions to functions that return booleans.
+// Most expressions in chat templates look up a key of a message, or compare its value with a string. The code here
+// compiles such lookups to functions that return pointers, and such comparisons to functions that return booleans.
 
 type (
 	ptr       func(st *state) *val
@@ -36,9 +36,9 @@ func (c *compiler) ptr(n node, f *frame) ptr {
 // path is a variable and the lookups on it: message.role, messages[0]['content'], call.function.name. A single loop
 // over the names is faster than a chain of closures, one per name.
 //
-// In profiles (llama3_1, nemotron_3_nano, gptoss), Dict.Ref, writing JSON and memmove take the most time, and they are
-// memory-bound: a message's dict, keys, provenance and text each cost a cache miss. So it helps to touch and pass
-// around fewer values; it doesn't help to prefetch the next message.
+// In profiles (llama3_1, nemotron_3_nano, gptoss), Dict.Ref, writing JSON and memmove take the most time, and they
+// are memory-bound: a message's dict, keys, provenance and text each cost a cache miss. Reading and passing fewer
+// values helps; prefetching the next message does not.
 type path struct {
 	slot   int
 	absent val // the value to use if the variable is unset
@@ -152,7 +152,8 @@ func (l *lookup) of(st *state, v *val) *val {
 	return st.attributeRef(v, &l.value)
 }
 
-// keep stores a value. The pointer to it stays valid for a few more calls of keep.
+// keep stores a value and returns a pointer to it, which stays valid for a few
+// more calls of keep.
 func (st *state) keep(v val) *val {
 	p := &st.looked[st.nextLook%len(st.looked)]
 	st.nextLook++
@@ -171,7 +172,8 @@ func namePtr(from variable, name string) ptr {
 	}
 }
 
-// attributeRef returns v.name. It is for values other than dicts, and for names that may be methods.
+// attributeRef returns v.name. It is used for values other than dicts, and for names that may be
+// methods.
 func (st *state) attributeRef(v, name *val) *val {
 	if n := name.Text(); n[0] != '_' {
 		switch o := v.Object().(type) {
@@ -225,7 +227,7 @@ func (c *compiler) equalsText(n *compareNode, f *frame) condition {
 		return nil
 	}
 	k, ok := n.ops[0].node.(*constNode)
-	if !ok || k.value.Kind() != pyvalue.KindStr || len(k.value.Text()) > 64 { // comparing longer strings counts as work
+	if !ok || k.value.Kind() != pyvalue.KindStr || len(k.value.Text()) > 64 { // longer comparisons count as work
 		return nil
 	}
 	text, equal := pyvalue.Intern(k.value.Text()), n.ops[0].op == "=="

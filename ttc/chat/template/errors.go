@@ -23,7 +23,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("template line %d, column %d: %s: %s", e.Line, e.Column, e.Class, e.Text)
 }
 
-// thrown carries an error up to Compile, to a render, or to the rendering of a head, the only places that recover.
+// thrown carries an error up to Compile, to a render, or to the rendering of a head, which recover it.
 type thrown struct {
 	class, text string
 	pos         int32 // offset into the normalised source; -1 means the current one
@@ -45,7 +45,7 @@ func caught(recovered any) (thrown, bool) {
 	return th, ok
 }
 
-// check raises a Python exception that a value operation reported.
+// check raises the Python exception that an operation on values returned.
 func check(err error) {
 	if err != nil {
 		e := err.(*pyvalue.Error)

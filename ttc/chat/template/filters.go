@@ -41,9 +41,10 @@ var filters = map[string]filterFunc{
 	"upper":      textFilter("upper", (*state).upper),
 }
 
-func init() { filters["map"] = mapFilter } // which looks filters up itself
+func init() { filters["map"] = mapFilter } // here, because it looks up filters itself
 
-// plainFilter returns a filter without arguments, and textFilter one that is applied to str(v).
+// plainFilter returns a filter without arguments, and textFilter returns one that is applied to
+// str(v).
 func plainFilter(name string, f func(st *state, v val) val) filterFunc {
 	return func(st *state, v val, a *args) val {
 		a.bind(name, 0)

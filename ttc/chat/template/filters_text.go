@@ -81,7 +81,7 @@ func joinFilter(st *state, v val, a *args) val {
 func replaceFilter(st *state, v val, a *args) val {
 	a.refuse("replace", 2, "count")
 	p := a.bind("replace", 2, "old", "new")
-	// str() of a Markup is plain text, so this filter never escapes.
+	// The str() of a Markup is plain text, so this filter never escapes.
 	text := func(v val) val {
 		s, q := st.text(v)
 		return str(s, plainProv(q))

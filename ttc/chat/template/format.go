@@ -80,7 +80,7 @@ func (st *state) fill(format val, marks string, convert func(b *builder, mark st
 	return st.like(format, st.finish(b))
 }
 
-// isLone reports whether a format may leave the value unused because Python treats the value as a mapping.
+// isLone reports whether Python treats the value as a mapping, which a format need not use.
 func isLone(with val) bool {
 	switch with.Object().(type) {
 	case *undefined, *rangeObject:

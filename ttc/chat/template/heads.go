@@ -9,10 +9,10 @@ import (
 
 // A conversation is rendered together with its heads. A head is the first n messages, for some n: when the loop over
 // the messages has processed n of them, the rest of the template runs as if the conversation ended there, and its
-// output is then undone. The result equals a separate render of the head, for two reasons. First, a template can change
-// only variables, and these are restored. Second, up to that point it hasn't seen any later message: fork.find refuses
-// templates that use the list of messages for anything but reading messages by index, and state.sees records those
-// reads. If only the loop's iteration for the head's last message has looked at a later message (loop.last), that
+// effects are then undone. The result equals a separate render of the head, for two reasons. First, a template can
+// change only variables, and these are restored. Second, up to that point the template hasn't read any later message:
+// fork.find refuses templates that use the list of messages except to read messages by index, and state.sees records
+// those reads. If only the loop's iteration for the head's last message read a later message (loop.last), that
 // iteration is repeated as well.
 
 // Head is the text of a conversation's head: Common is the whole conversation's text up to a point, and Rest is the
@@ -22,7 +22,8 @@ type Head struct{ Common, Rest string }
 // Len returns the length of the text.
 func (h Head) Len() int { return len(h.Common) + len(h.Rest) }
 
-// BeginsAs reports whether h has at least n bytes and text starts with the first n of them.
+// BeginsAs reports whether h has at least n bytes, and text starts with the first n bytes
+// of h.
 func (h Head) BeginsAs(text string, n int) bool {
 	if n <= len(h.Common) {
 		return strings.HasPrefix(text, h.Common[:n])
@@ -79,7 +80,7 @@ func (t *Template) RenderHeads(in Input) (Result, error) {
 }
 
 // Head returns the render of the first n messages, with or without a generation prompt. It returns false if that head
-// was not rendered, or if messages aren't the ones that the result was rendered from.
+// was not rendered, or if the result was rendered from other messages.
 func (r *Result) Head(messages []pyvalue.Value, n int, open bool) (Head, bool) {
 	h := r.heads
 	if h == nil || n == 0 || 2*n+1 >= len(h.found) || len(messages) < n || &messages[0] != &h.messages[0] {
@@ -112,7 +113,7 @@ func (h *heads) slices(v, out val, start int) {
 	}
 }
 
-// end makes the lists of messages end after n messages.
+// end truncates the lists of messages to n messages.
 func (h *heads) end(n int) {
 	for i := range h.lists {
 		l := &h.lists[i]
@@ -130,14 +131,15 @@ func (st *state) sees(list, i val) {
 	if !ok {
 		return
 	}
-	at := len(h.messages) // any other index depends on where the list ends
+	at := len(h.messages) // other indices depend on the list's end
 	if n, ok := i.Int64(); ok && i.Kind() == pyvalue.KindInt && n >= 0 && n < int64(len(list.Items())) {
 		at = from + int(n)
 	}
 	h.seen = max(h.seen, at)
 }
 
-// Limits on the work of running the rest of a template for a head; beyond them, the head isn't rendered.
+// Limits on the work of running the rest of a template for a head. A head that exceeds them isn't
+// rendered.
 const (
 	maxTailSteps = 10_000
 	maxTailBytes = 64 << 10
@@ -174,9 +176,9 @@ func (k *fork) at(st *state, items val, done int, again func()) {
 	h.before.slots = append(h.before.slots[:0], st.act.slots...)
 }
 
-// heads renders the heads of n messages that Result.Head may return. again, if it isn't nil, repeats the last message's
-// iteration, which has looked at a later message; common is the length of the text that the head shares with the whole
-// conversation.
+// heads renders the heads of n messages that Result.Head may return. again, if it isn't nil, repeats the last
+// message's iteration, which read a later message; common is the length of the text that the head shares with the
+// whole conversation.
 func (k *fork) heads(st *state, n, common int, again func()) {
 	h := st.heads
 	if h.found == nil {
@@ -214,7 +216,7 @@ func (k *fork) head(st *state, common int, again func(), open bool) (out tailed)
 	input, given := st.input.AddGenerationPrompt, missing
 	h.slots = append(h.slots[:0], act.slots...)
 	st.left, st.bytes = min(left, maxTailSteps), min(bytes, maxTailBytes)
-	if again != nil { // allow ten times the original iteration's work for repeating it, plus the usual maximum
+	if again != nil { // the repeated iteration may take ten times the work of the original, plus the usual maximum
 		copy(act.slots, h.before.slots)
 		st.left = min(h.before.left, maxTailSteps+10*(h.before.left-left))
 		st.bytes = min(h.before.bytes, maxTailBytes+10*(h.before.bytes-bytes))
@@ -287,7 +289,7 @@ func (k *fork) find(body []node) int {
 }
 
 // isWrite reports whether a statement changes a namespace, which a fork wouldn't undo, or is a filter block, which
-// looks names up only when it begins.
+// looks up names only when it begins.
 func isWrite(n node) bool {
 	switch n.(type) {
 	case *nsRefNode, *filterBlockNode:

@@ -94,7 +94,7 @@ func originOf(v val, src *Source) val {
 	return v.WithTag(newSingle(Span{chat.Span{End: len(v.Text())}, src, 0, Linear}).asTag())
 }
 
-// reasoningKeys are the keys under which messages carry hidden reasoning, in the order in which transformers looks for
+// reasoningKeys are the keys under which messages carry hidden reasoning, in the order in which transformers tries
 // them.
 var reasoningKeys = []string{"reasoning_content", "thinking", "reasoning"}
 
@@ -217,7 +217,7 @@ func extras(d *pyvalue.Dict, members []chat.Member) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", m.Key, err)
 		}
-		if !v.IsNone() { // null means the same as a missing key, and templates test for the key
+		if !v.IsNone() { // null is equivalent to a missing key, but templates test whether the key exists
 			d.SetStr(m.Key, v)
 		}
 	}

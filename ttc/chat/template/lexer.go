@@ -55,7 +55,8 @@ func normalise(src string) string {
 	return strings.TrimSuffix(strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(src), "\n")
 }
 
-// lexer cuts a template into tokens under trim_blocks and lstrip_blocks, as jinja2's lexer does.
+// lexer splits a template into tokens under trim_blocks and lstrip_blocks, as jinja2's lexer
+// does.
 type lexer struct {
 	src      string
 	pos      int
@@ -375,8 +376,9 @@ func (l *lexer) str(quote byte) {
 	l.pos = at + 1
 }
 
-// unescape decodes a string literal as jinja2 does: non-ASCII characters are first written as escapes, then all escapes
-// are decoded - so a backslash before a letter like é is kept, and the letter becomes text.
+// unescape decodes a string literal as jinja2 does: non-ASCII characters are first replaced with escapes, then all
+// escapes are decoded. A backslash before a letter such as é therefore remains, followed by the text of the letter's
+// escape.
 func unescape(s string, pos int) string {
 	var out []byte
 	for {
@@ -394,7 +396,8 @@ func unescape(s string, pos int) string {
 	}
 }
 
-// unescapeOne decodes the escape whose letter comes first in s and returns how many bytes of s it consumed.
+// unescapeOne decodes the escape whose letter is at the start of s and returns how many bytes of s it
+// consumed.
 func unescapeOne(out []byte, s string, pos int) ([]byte, int) {
 	c := s[0]
 	if i := strings.IndexByte(`\'"abfnrtv`, c); i >= 0 {

@@ -59,7 +59,7 @@ func (l *loop) peek() val {
 	return l.after
 }
 
-// sees records that the template has looked at an item.
+// sees records that the template read an item.
 func (l *loop) sees(i int) {
 	if l.heads != nil {
 		l.heads.seen = max(l.heads.seen, l.from+i)
@@ -168,7 +168,7 @@ func (c *compiler) loopBody(n *forNode, outer, body, otherwise *frame, k *fork) 
 		empty := true
 		for done := 0; ; done++ {
 			if k != nil && st.heads != nil {
-				l, loopValue, last := l, loopValue, item // copies, so that the loop's own variables stay on the stack
+				l, loopValue, last := l, loopValue, item // copies, so that the originals stay on the stack
 				k.at(st, items, done, func() {
 					if extended {
 						defer l.end()()
@@ -216,8 +216,8 @@ func (c *compiler) loopTurn(
 	}
 }
 
-// loopElse compiles the part that runs if no iteration was completed, as in jinja2. It returns nil if the loop doesn't
-// have one.
+// loopElse compiles the part that runs if no iteration was completed, as in jinja2. It returns nil if the loop has no
+// else part.
 func (c *compiler) loopElse(n *forNode, outer, otherwise *frame) stmt {
 	if n.otherwise == nil {
 		return nil
@@ -231,7 +231,8 @@ func (c *compiler) loopElse(n *forNode, outer, otherwise *frame) stmt {
 	}
 }
 
-// loopFilter compiles `for ... if test` to a generator, so tests run as items are requested.
+// loopFilter compiles `for ... if test` to a generator, which runs the test when an item is
+// requested.
 func (c *compiler) loopFilter(n *forNode, outer, body *frame) func(st *state, rest iterator) iterator {
 	if n.test == nil {
 		return nil

@@ -55,8 +55,8 @@ func (c *compiler) macro(n *macroNode, f *frame) *macroCode {
 			throwAt(n.at(), unsupportedError, "the variable %s of a macro is not supported in chat templates", name)
 		}
 	}
-	// enter is compiled only now, because caller may have been scanned as an ordinary name before it became a
-	// parameter; jinja2 reanalyses the node for the same reason.
+	// Compile enter last, because caller may have been scanned as an ordinary name before it became a
+	// parameter. jinja2 reanalyses the node for the same reason.
 	m.enter = c.enter(in)
 	m.defaults = c.exprs(n.defaults, in)
 	m.body = c.body(n.body, in)
@@ -74,7 +74,8 @@ func (c *compiler) macroStatement(n *macroNode, f *frame) stmt {
 }
 
 // generation compiles transformers' {% generation %}: the body runs like a macro, and the range of its text in the
-// output is recorded. Inside a macro or a set block, where transformers gets the range wrong, none is recorded.
+// output is recorded. No range is recorded inside a macro or a set block, where the ranges of transformers are
+// wrong.
 func (c *compiler) generation(n *bodyNode, f *frame) stmt {
 	code := c.macro(n.macro, f)
 	at := n.at()

@@ -10,14 +10,14 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// parseInt is int(s). It returns false if the result isn't a 64-bit int written only in ASCII digits.
+// parseInt is int(s). It returns false unless s is a 64-bit int in ASCII digits.
 func parseInt(s string) (int64, bool) {
 	i, err := strconv.ParseInt(strings.TrimFunc(s, pytext.IsSpace), 10, 64)
 	return i, err == nil
 }
 
-// parseFloat is float(s). A number with underscores or digits from another script, which Python accepts, raises an
-// error here instead of counting as non-numeric.
+// parseFloat is float(s). For a number with underscores or with digits from another script, which Python accepts,
+// it raises an error.
 func parseFloat(s string) (float64, bool) {
 	s = strings.TrimFunc(s, pytext.IsSpace)
 	if strings.ContainsAny(s, "xXpP") { // Python doesn't parse hexadecimal floats

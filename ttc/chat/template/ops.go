@@ -147,7 +147,7 @@ func (st *state) numeric(op string, a, b val) val {
 	return missing
 }
 
-// whole returns an int as a machine word. Templates can pass larger ints through, but can't compute with them.
+// whole returns an int as an int64. Templates can print larger ints, but cannot compute with them.
 func whole(v val) int64 {
 	i, ok := v.Int64()
 	if !ok {
@@ -160,7 +160,7 @@ func tooLarge() {
 	throw("LimitError", "ints larger than 64 bits cannot be computed with in chat templates")
 }
 
-// signed is +v or -v.
+// signed implements +v and -v.
 func signed(op string, v val) val {
 	defined(v)
 	switch {
@@ -239,7 +239,7 @@ func (st *state) costAt(v val, depth int) {
 	}
 }
 
-// in is Python's `a in b`.
+// in implements Python's `a in b`.
 func (st *state) in(a, b val) bool {
 	switch b.Kind() {
 	case pyvalue.KindStr:
@@ -273,7 +273,7 @@ func (st *state) in(a, b val) bool {
 	return false
 }
 
-// slice is v[i:j:k].
+// slice implements v[i:j:k].
 func (st *state) slice(v, i, j, k val) val {
 	defined(v)
 	_, isRange := v.Object().(*rangeObject)
@@ -347,7 +347,7 @@ func count(start, stop, step int) int {
 
 func (st *state) pick(items []val, start, stop, step int) []val {
 	n := count(start, stop, step)
-	if step == 1 { // immutable, so they can be shared
+	if step == 1 { // the items can be shared, because these values are immutable
 		return items[start : start+n : start+n]
 	}
 	st.spend(valueSize * n)

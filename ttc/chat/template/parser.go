@@ -15,13 +15,13 @@ const (
 	maxChain = 2000
 )
 
-// parser turns tokens into nodes: jinja2's grammar, with the extensions that transformers enables (loop controls and
-// generation blocks).
+// parser turns tokens into nodes. It implements jinja2's grammar with the extensions that transformers enables, loop
+// controls and generation blocks.
 type parser struct {
 	tokens []token
 	i      int
 	depth  int
-	ends   [][]string // the end tags that the blocks being parsed are waiting for
+	ends   [][]string // the end tags of the blocks being parsed
 	open   []string   // the tags of the blocks being parsed
 }
 

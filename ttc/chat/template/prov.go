@@ -19,9 +19,9 @@ type Source struct {
 // FromTools is Source.Message for text that comes from the tool definitions.
 const FromTools = -2
 
-// prov is the provenance of a text, as spans like those in a Result. It is stored in the value's tag. A nil prov means
-// template text. A leaf that isn't a text, such as a number or None, has one empty span, whose Source is the source of
-// all text printed for the value.
+// prov is the provenance of a text, as spans like those in a Result. It is stored in the value's tag. A nil prov
+// means template text. A leaf that isn't a text, such as a number or None, has a single empty span, whose Source is
+// used for any text printed for the value.
 type prov struct {
 	pyvalue.Tag
 	spans   []Span
@@ -57,7 +57,7 @@ func provOf(v val) *prov {
 	return &prov{spans: b.spans, markup: p.markup}
 }
 
-// ClassName returns the class name that repr shows around a text: Markup for a Markup, otherwise none.
+// ClassName returns the class name that repr shows around a text: "Markup" for a Markup, otherwise "".
 func (p *prov) ClassName() string {
 	if p != nil && p.markup {
 		return "Markup"
@@ -70,8 +70,8 @@ func isMarkup(v val) bool {
 	return p != nil && p.markup
 }
 
-// asTag returns p in the form that values carry. Renders share the provenances of the input. That is safe, because
-// asTag has already been called on them, so it doesn't write to them again.
+// asTag returns p as a value's tag. Concurrent renders share the provenances of their input. This is safe, because
+// asTag was called on those before, and writes to a provenance only once.
 func (p *prov) asTag() *pyvalue.Tag {
 	if p.Of == nil {
 		p.Of = p
@@ -161,7 +161,7 @@ func (b *provBuilder) add(n int, src *Source, off int, m Mode) {
 		}
 	}
 	b.spans = append(b.spans, Span{})
-	// assigned field by field: a whole Span would be built in a temporary first, and copying that would stall
+	// assign field by field, because copying a whole Span from a temporary would stall
 	s := &b.spans[len(b.spans)-1]
 	s.Start, s.End, s.Source, s.Offset, s.Mode = start, b.n, src, off, m
 }
@@ -286,15 +286,15 @@ func (b *builder) size() int { return len(b.b) + spanSize*len(b.p.spans) }
 // spanSize is the size of a span, in bytes.
 const spanSize = int(unsafe.Sizeof(Span{}))
 
-// reset empties b and releases the sources.
+// reset empties b and drops its references to sources.
 func (b *builder) reset() {
 	clear(b.p.spans)
 	b.b, b.p.spans, b.p.n, b.p.escapes = b.b[:0], b.p.spans[:0], 0, false
 }
 
-// marker turns a pyvalue printer's calls into spans. A text that was assembled from several sources and is printed
-// inside a container is attributed as a whole to the source of its first byte, because its printed bytes are not
-// available for mapping.
+// marker turns a pyvalue printer's calls into spans. A text assembled from several sources that is printed inside
+// a container is attributed as a whole to the source of its first byte, because the printed bytes cannot be mapped
+// to the sources.
 type marker struct {
 	b     *builder
 	st    *state
@@ -313,7 +313,7 @@ func (m *marker) mark(v val, dst int) {
 	m.st.checkRoom(dst - m.base + spanSize*(len(m.b.p.spans)-m.spans))
 	src, off, mode := origin(&v)
 	if mode == Flat && m.mode == Flat && src == m.src && off == m.off {
-		return // an object's braces, keys and commas are one run
+		return // an object's braces, keys and commas form one run
 	}
 	m.b.p.add(dst-m.at, m.src, m.off, m.mode)
 	m.at, m.src, m.off, m.mode = dst, src, off, mode

@@ -34,7 +34,7 @@ func (st *state) release() {
 	states.Put(st)
 }
 
-// kept is the part of a state that the next render uses again.
+// kept is the part of a state that the next render reuses.
 type kept struct {
 	given []val // the variables that the template reads
 	own   *builder
@@ -78,7 +78,7 @@ func (st *state) tooManySteps() { throw("LimitError", "more than %d steps", st.i
 func (st *state) spend(n int) {
 	st.checkRoom(n)
 	st.bytes -= int64(n)
-	st.left -= int64(n) >> 6 // long strings take time as well
+	st.left -= int64(n) >> 6 // long strings take time, too
 }
 
 // reads counts the work of scanning strings. Scanning costs more if escapes must be distinguished.
@@ -163,7 +163,8 @@ func (st *state) newActivation(fn *funcScope, parent *activation) *activation {
 	return a
 }
 
-// push starts capturing printed text; pop stops capturing and returns the text.
+// push starts capturing printed text, and pop stops capturing and returns the
+// text.
 func (st *state) push(at int32) {
 	if len(st.outer) > 4*st.input.Limits.Depth {
 		throwAt(at, "RecursionError", "blocks nest deeper than %d", 4*st.input.Limits.Depth)
@@ -231,7 +232,7 @@ func (st *state) appendText(b *builder, v val) {
 	st.append(b, func(dst []byte, m pyvalue.Marker) ([]byte, error) { return pyvalue.AppendStr(dst, v, m) })
 }
 
-// append lets a printer from package pyvalue append to b, and keeps track of where the output comes from.
+// append calls a printer from package pyvalue, which appends to b, and records the sources of the output.
 func (st *state) append(b *builder, printer func(dst []byte, m pyvalue.Marker) ([]byte, error)) {
 	m, mark := &st.marker, st.mark
 	if m.b != nil { // a printer within a printer
@@ -263,7 +264,8 @@ func (st *state) text(v val) (string, *prov) {
 	return out.Text(), provOf(out)
 }
 
-// softText is jinja2's soft_str: str(v), except that a Markup remains one.
+// softText implements jinja2's soft_str, which is str(v) except that a Markup
+// stays a Markup.
 func (st *state) softText(v val) val {
 	if v.Kind() == pyvalue.KindStr {
 		return v

@@ -6,9 +6,9 @@ import (
 	"strconv"
 )
 
-// Scoping follows jinja2 and is resolved at compile time: every frame (the template, the body of a loop, a macro, ...)
-// records which names it loads and stores, and how a variable gets its initial value on entry. The rules come from
-// jinja2/idtracking.py; a Python local there is a slot in an activation record here.
+// Scoping follows jinja2/idtracking.py and is resolved at compile time. Every frame (the template, the body of a
+// loop, a macro, ...) records the names that it loads and stores, and how each variable gets its initial value on
+// entry. A Python local variable there corresponds to a slot in an activation here.
 
 // funcScope is a scope that becomes one function: the template, a macro, a loop filter.
 type funcScope struct {
@@ -127,7 +127,8 @@ func (s *symbols) load(name string) {
 	}
 }
 
-// branch merges the effects of an if's branches: a name stored in any of them starts with its outer value.
+// branch merges the effects of an if's branches: a name that is stored in any branch starts with its outer
+// value.
 func (s *symbols) branch(branches []*symbols) {
 	before := len(s.stores)
 	for _, b := range branches {
@@ -151,7 +152,7 @@ func (s *symbols) branch(branches []*symbols) {
 	}
 }
 
-// scan records what nodes do with names in this frame; it stops where another frame begins.
+// scan records how nodes use names in this frame. It does not enter nested frames.
 func (s *symbols) scan(nodes ...node) {
 	for _, n := range nodes {
 		s.scanNode(n)
@@ -203,7 +204,7 @@ func (s *symbols) scanIf(n *ifNode) {
 	s.branch([]*symbols{part(n.body), part(nodes(n.elifs)), part(n.otherwise)})
 }
 
-// scanParams declares the names of a loop target as parameters.
+// scanParams declares the names in a loop target as parameters.
 func (s *symbols) scanParams(target node) {
 	switch t := target.(type) {
 	case *nameNode:

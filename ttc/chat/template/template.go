@@ -34,7 +34,7 @@ func Compile(src string) (t *Template, err error) {
 	if len(src) > maxSource {
 		throwAt(0, "LimitError", "the template is larger than %d bytes", maxSource)
 	}
-	if !utf8.ValidString(src) { // invalid UTF-8 would render as garbage between the fields
+	if !utf8.ValidString(src) { // invalid UTF-8 would be rendered as garbage
 		throwAt(0, "UnicodeDecodeError", "the template is not UTF-8; save it as UTF-8")
 	}
 	c := &compiler{}
@@ -58,10 +58,10 @@ func (l Limits) orDefault() Limits {
 	}
 }
 
-// DefaultNow is the time that strftime_now uses by default, since it never reads the machine's clock.
+// DefaultNow is the default time for strftime_now, which never reads the machine's clock.
 var DefaultNow = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// Input is the input of a template.
+// Input holds the values that a template renders.
 type Input struct {
 	Messages            []pyvalue.Value // one dict per message, as returned by Conversation or ParseMessages
 	Tools               pyvalue.Value   // a list as returned by ToolList or ParseTools, or None
@@ -87,7 +87,7 @@ const (
 	// Linear: the run consists of the field's bytes starting at Offset, one for one (possibly changed in a way that
 	// preserves lengths, as most case changes do).
 	Linear Mode = iota
-	// Flat: the whole run comes from the byte at Offset. Examples are an escape, a number, or the punctuation of an
+	// Flat: the whole run comes from the byte at Offset, as for an escape, a number, or the punctuation of an
 	// object.
 	Flat
 	// Quoted: the run is the field's text from Offset on, in quotes and with escapes, as JSON or Python's repr writes
@@ -139,8 +139,8 @@ func (t *Template) Render(in Input) (Result, error) { return t.RenderIn(nil, in)
 // concurrent use.
 type Room struct{ out builder }
 
-// RenderIn is like Render, but puts the result in room, replacing the previous one, so that a caller that needs only
-// one result at a time creates no garbage. The result's text and spans are valid until the room's next render.
+// RenderIn is like Render, but puts the result in room, replacing the previous one, so a caller that needs only one
+// result at a time can avoid allocations. The result's text and spans are valid until the room's next render.
 func (t *Template) RenderIn(room *Room, in Input) (Result, error) { return t.renderIn(room, in, nil) }
 
 func (t *Template) renderIn(room *Room, in Input, h *heads) (res Result, err error) {

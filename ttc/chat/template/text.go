@@ -15,7 +15,7 @@ func (st *state) strip(v, chars val, left, right bool) val {
 	s := v.Text()
 	in, i, j := pytext.IsSpace, 0, len(s)
 	switch {
-	case isMissing(chars) || chars.IsNone(): // most strings begin and end with ASCII that is not white space
+	case isMissing(chars) || chars.IsNone(): // fast path: most strings begin and end with ASCII other than white space
 		left = left && i < j && !(s[i] > ' ' && s[i] < utf8.RuneSelf)
 		right = right && i < j && !(s[j-1] > ' ' && s[j-1] < utf8.RuneSelf)
 	case chars.Kind() == pyvalue.KindStr:
@@ -103,7 +103,7 @@ func (st *state) lower(v val) val {
 	return st.mapRunes(v, func(dst []byte, at int, r rune) []byte { return appendLower(dst, s, at, r) })
 }
 
-// appendLower appends lower() of a character in context: a capital sigma at the end of a word becomes the final form.
+// appendLower appends lower() of a character in context: a capital sigma at the end of a word becomes a final sigma.
 func appendLower(dst []byte, s string, at int, r rune) []byte {
 	if r == 0x3a3 {
 		if finalSigma(s, at) {
@@ -147,7 +147,7 @@ func (st *state) capitalize(v val) val {
 	})
 }
 
-// title is str.title(): every run of cased letters begins with a capital.
+// title implements str.title(), which capitalises every run of cased letters.
 func (st *state) title(v val) val {
 	s := v.Text()
 	return st.mapRunes(v, func(dst []byte, at int, r rune) []byte {
@@ -158,7 +158,8 @@ func (st *state) title(v val) val {
 	})
 }
 
-// titleWords is jinja2's title filter: the first character after white space or one of - ( { [ < becomes a capital.
+// titleWords implements jinja2's title filter, which capitalises the first character after white space or one of -
+// ( { [ <.
 func (st *state) titleWords(v val) val {
 	s, rest := v.Text(), 0 // rest is the start of the word's second character
 	return st.mapRunes(str(s, plainProv(provOf(v))), func(dst []byte, at int, r rune) []byte {
@@ -259,7 +260,7 @@ func (st *state) splitSpace(v val, limit int) []val {
 	st.spend(len(s))
 	st.countScan(s)
 	var out []val
-	start := -1 // of the word that isn't complete
+	start := -1 // start of an incomplete word
 	add := func(end int) {
 		st.spend(valueSize)
 		out = append(out, st.cut(v, start, end))

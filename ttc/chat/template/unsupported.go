@@ -7,9 +7,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// The names below exist in jinja2 or Python, but no public chat template uses them. A template that uses one gets an
-// error that says so; without the lists, jinja2's rule for unknown names would apply, which may produce an empty
-// string.
+// The names below exist in jinja2 or Python, but no public chat template uses them. Templates that use them are
+// rejected with an error that names the feature. Otherwise, jinja2's rule for unknown names would apply, which may
+// produce an empty string.
 
 var unsupportedBuiltins = map[string][]string{
 	"filter": strings.Fields("abs attr batch center filesizeformat float forceescape groupby max pprint random " +
@@ -40,7 +40,7 @@ func throwUnsupported(what string) {
 	throw(unsupportedError, "%s is not supported in chat templates", what)
 }
 
-// refuseUnknown raises an error about a filter or test that this engine doesn't have.
+// refuseUnknown raises an error about an unknown or unsupported filter or test.
 func refuseUnknown(at int32, class, kind, name, found string) {
 	if slices.Contains(unsupportedBuiltins[kind], name) {
 		throwAt(at, unsupportedError, "the %s %s is not supported in chat templates", kind, name)
@@ -48,7 +48,7 @@ func refuseUnknown(at int32, class, kind, name, found string) {
 	throwAt(at, class, "No %s named '%s'%s.", kind, name, found)
 }
 
-// refuse raises an error for arguments that jinja2 accepts but this engine doesn't support: the ones in names, and
+// refuse raises an error for arguments that jinja2 accepts but this engine doesn't support: those in names, and
 // positional ones beyond the first few.
 func (a *args) refuse(fn string, few int, names ...string) {
 	for _, name := range names {
@@ -66,7 +66,8 @@ func unsupportedFunction(name string) val {
 	})
 }
 
-// refuseUnsupported raises an error if name is an attribute that v has in Python but not here.
+// refuseUnsupported raises an error if name is an attribute of v that Python supports and this
+// engine doesn't.
 func refuseUnsupported(v val, name string) {
 	of := v.TypeName()
 	names := unsupportedAttributes[v.Kind()]

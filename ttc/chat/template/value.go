@@ -51,7 +51,7 @@ func asUndefined(v val) *undefined {
 	return u
 }
 
-// raise raises the error for a use of the value that jinja2 forbids.
+// raise raises jinja2's error for a forbidden use of an undefined value.
 func (u *undefined) raise() {
 	switch {
 	case u.unsafe:
@@ -135,7 +135,7 @@ type callable struct {
 	fn   func(st *state, a *args) val
 }
 
-// address is printed where Python prints an object's address, which differs each time.
+// address replaces the varying address that Python prints for an object.
 const address = "0x7f0000000000"
 
 func (c *callable) TypeName() string { return c.kind }
@@ -164,7 +164,8 @@ type args struct {
 	named []val
 }
 
-// bind matches arguments to parameters as Python does: the first required ones must be given; the rest may be missing.
+// bind matches arguments to parameters as Python does: the first required parameters need an argument, the others are
+// optional.
 func (a *args) bind(fn string, required int, params ...string) []val {
 	if len(params) == 0 && a.none() {
 		return nil
@@ -191,7 +192,8 @@ func (a *args) bind(fn string, required int, params ...string) []val {
 	return out
 }
 
-// padded returns the n plain arguments; those not given are missing.
+// padded returns n plain arguments, with the value missing for the omitted
+// ones.
 func (a *args) padded(n int) []val {
 	out := a.st.values(n)
 	for i := copy(out, a.plain); i < n; i++ {
@@ -251,7 +253,7 @@ type generator struct {
 
 func (*generator) TypeName() string { return "generator" }
 
-// Repr prints an address as Python does, but always the same one.
+// Repr prints an address as Python does, but always the same address.
 func (g *generator) Repr() string { return "<generator object " + g.name + " at " + address + ">" }
 
 // maxGenerators is the maximum number of generators that may draw from one another.
@@ -340,7 +342,8 @@ func (r *rangeObject) Repr() string {
 // sized is a kind of object that has a length in Python.
 type sized interface{ length() int }
 
-// length is len(v), or false if v doesn't have a length in Python.
+// length implements len(v). It returns false if v doesn't have a length in
+// Python.
 func length(v val) (int, bool) {
 	switch v.Kind() {
 	case pyvalue.KindStr:
@@ -428,7 +431,7 @@ func (st *state) mustIterate(v val) iterator {
 	return it
 }
 
-// list is list(v).
+// list implements list(v).
 func (st *state) list(v val) []val {
 	if v.Kind() == pyvalue.KindList || v.Kind() == pyvalue.KindTuple {
 		return v.Items()

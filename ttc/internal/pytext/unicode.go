@@ -5,7 +5,7 @@ import (
 	"unicode"
 )
 
-// IsPrintable is chr(r).isprintable().
+// IsPrintable implements chr(r).isprintable().
 func IsPrintable(r rune) bool {
 	if r < 0x7f {
 		return r >= ' '
@@ -27,29 +27,29 @@ func IsSpace(r rune) bool {
 		r == 0x3000
 }
 
-// isAlpha is chr(r).isalpha().
+// isAlpha implements chr(r).isalpha().
 func isAlpha(r rune) bool { return unicode.IsLetter(r) && IsPrintable(r) }
 
-// IsDecimal is chr(r).isdecimal().
+// IsDecimal implements chr(r).isdecimal().
 func IsDecimal(r rune) bool { return unicode.Is(unicode.Nd, r) && IsPrintable(r) }
 
-// IsDigit is chr(r).isdigit().
+// IsDigit implements chr(r).isdigit().
 func IsDigit(r rune) bool { return IsDecimal(r) || inRanges(digits, r) }
 
-// isNumeric is chr(r).isnumeric().
+// isNumeric implements chr(r).isnumeric().
 func isNumeric(r rune) bool {
 	return (unicode.IsNumber(r) && IsPrintable(r)) || inRanges(numerics, r)
 }
 
-// IsAlnum is chr(r).isalnum().
+// IsAlnum implements chr(r).isalnum().
 func IsAlnum(r rune) bool { return isAlpha(r) || isNumeric(r) }
 
-// isUpper is chr(r).isupper().
+// isUpper implements chr(r).isupper().
 func isUpper(r rune) bool {
 	return (unicode.IsUpper(r) || unicode.Is(unicode.Other_Uppercase, r)) && IsPrintable(r)
 }
 
-// isLower is chr(r).islower().
+// isLower implements chr(r).islower().
 func isLower(r rune) bool {
 	return (unicode.IsLower(r) || unicode.Is(unicode.Other_Lowercase, r)) && IsPrintable(r) && !inRanges(notLower, r)
 }

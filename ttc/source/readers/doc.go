@@ -1,3 +1,2 @@
-// Package readers is the entry point to the input readers: it lists them and names the few parts that the program uses
-// directly.
+// Package readers lists the input readers, and exports the few parts of them that the program uses directly.
 package readers

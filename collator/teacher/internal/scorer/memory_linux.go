@@ -40,7 +40,7 @@ func (m *memory) read(n int) ([]byte, error) { return m.data[:n], nil }
 
 func (m *memory) close() {
 	if m.data != nil {
-		_ = unix.Munmap(m.data) // it was mapped
+		_ = unix.Munmap(m.data) // Munmap cannot fail for mapped memory
 	}
 	m.file.Close()
 }

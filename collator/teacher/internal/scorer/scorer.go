@@ -96,14 +96,14 @@ func New(o Options) (*Scorer, error) {
 // Close ends the program and releases the memory.
 func (s *Scorer) Close() { s.stop() }
 
-// Starts returns how many times the program was started.
+// Starts returns the number of times the program was started.
 func (s *Scorer) Starts() int { return s.starts }
 
 // Requests returns how many requests were made.
 func (s *Scorer) Requests() int64 { return s.requests }
 
-// stop ends the program and returns its messages. It also releases the program's memory, so that a process the program
-// left running can't write into the memory of its successor.
+// stop ends the program and returns its messages. It also releases the shared memory, so that child processes that
+// are still running cannot write to the memory of the next program.
 func (s *Scorer) stop() (said string) {
 	if s.program != nil {
 		said = s.program.End()
@@ -153,7 +153,7 @@ func (s *Scorer) failed(ctx context.Context, err error) bool {
 	return true
 }
 
-// refused is the error for a program that can't be used, no matter how often it is started.
+// refused is the error for a program that restarting would not make usable.
 type refused struct{ why string }
 
 func (e *refused) Error() string { return e.why }

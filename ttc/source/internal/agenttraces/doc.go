@@ -2,9 +2,9 @@
 // holds the name of the program that wrote the session (harness), the session's lines as written (trace), and the
 // conversation derived from them (messages).
 //
-// If the lines come from a program whose sessions we can read, they are read as that program's sessions, with each
-// model call's actual context, including compactions and sub-agents. The files of one session are joined again.
-// Otherwise, only the conversation is available, and its calls are marked as having a reconstructed history.
+// If there is a reader for that program's sessions, the lines are read as its sessions, with each model call's actual
+// context, including compactions and sub-agents. The files of one session are joined again. Otherwise, only the
+// conversation is available, and its calls are marked as having a reconstructed history.
 //
 // Rows are read as Hugging Face documents them; the traces in them have the formats of the programs that wrote them.
 package agenttraces

@@ -23,7 +23,7 @@ func Factory() source.Factory {
 
 func isTrajectory(entry json.Raw) bool { return trajectoryOf(entry) != nil }
 
-// trajectoryOf returns the trajectory in an entry: the entry itself, or a member of it if it is an item of NAT's list.
+// trajectoryOf returns the trajectory in an entry: the entry itself, or, for an item of NAT's list, a member of it.
 func trajectoryOf(entry json.Raw) json.Raw {
 	if inner, ok := entry.Get("trajectory"); ok && inner.Kind() == json.Object {
 		entry = inner

@@ -99,7 +99,7 @@ func (t *steps) say(m calls.Message) {
 	t.altered = t.altered || m.Role == "tool" && alteredText(m.Text)
 }
 
-// untrainedReason returns the reason a step's answer is not trained on: it was copied, or it was not produced by
+// untrainedReason returns the reason why a step's answer is not trained on: it is a copy, or was not produced by
 // exactly one call.
 func untrainedReason(step json.Raw) (ledger.Reason, string) {
 	if copied, _ := session.Value(step, "is_copied_context").Bool(); copied {

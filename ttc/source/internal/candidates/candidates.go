@@ -29,8 +29,8 @@ type Source struct {
 		ok     bool
 		of     belonging
 		rawID  json.Raw
-		id     string           // the example's id, if the line is rewritten
-		lines  []published.Line // the answers, if the line is rewritten
+		id     string           // the example's id, if the entry is rewritten
+		lines  []published.Line // the answers, if the entry is rewritten
 	}
 
 	scanned ttc.Example // reused for every example in a scan, which doesn't keep examples
@@ -184,7 +184,7 @@ func (s *Source) newExample() *ttc.Example {
 // name makes the example's id unique. An example without an id is named after its first line.
 func (s *Source) name(ex *ttc.Example) {
 	st := &s.Tally.S
-	entry := xxh3.Uint128{Lo: uint64(s.ahead.offset), Hi: 1} // unique, so the example doesn't count as a duplicate
+	entry := xxh3.Uint128{Lo: uint64(s.ahead.offset), Hi: 1} // unique, so that the example doesn't count as a duplicate
 	var unique string
 	if ex.ID == "" {
 		ex.ID = source.RowName(s.lines - 1)

@@ -63,8 +63,8 @@ func (r *Reader) Begin() {
 	r.counts = map[string]int64{}
 }
 
-// Policy returns the model that the example's candidates name. It returns an empty string if they name none, or more
-// than one.
+// Policy returns the model that the example's candidates name. It returns an empty string if they name no model, or
+// several.
 func (r *Reader) Policy() string {
 	if r.models.mixed {
 		return ""
@@ -119,8 +119,8 @@ func (r *Reader) fill(f *fields, raw json.Raw, last *otherFields, cand *ttc.Cand
 	return "", ""
 }
 
-// otherFields holds a candidate's fields other than its answer. It is created once for all of a line's answers, since a
-// prompt of several megabytes may have a million short answers.
+// otherFields holds a candidate's fields other than its answer. It is created once for all answers in a line, because
+// a prompt of several megabytes may have a million short answers.
 type otherFields struct {
 	prompt, context, system, metadata, model json.Raw // the input values from which the fields below are derived
 
@@ -254,7 +254,7 @@ func (r *Reader) place(f *fields, cand *ttc.Candidate) (ledger.Reason, string) {
 	return "", ""
 }
 
-// display formats a value for a message: a short string is shown as is.
+// display formats a value for a message. It returns short strings unchanged.
 func display(raw json.Raw) string {
 	if raw.Kind() == json.String && len(raw) <= 24 {
 		return string(raw)
@@ -269,8 +269,8 @@ func missing(key string, raw json.Raw) string {
 	return fmt.Sprintf("%s is null or missing; the keys are: %s", key, source.KeysOf(raw))
 }
 
-// answer reads an answer: text, parts that are all text, or one assistant message with such content. wrong explains why
-// it is not an answer.
+// answer reads an answer: text, parts that are all text, or one assistant message with such content. If it is none of
+// these, wrong describes the problem.
 func (r *Reader) answer(raw json.Raw) (text, wrong string) {
 	switch raw.Kind() {
 	case json.String:

@@ -107,7 +107,7 @@ func takePrompt(r *source.Reading, h *source.Head, prompt source.Choice) {
 	if prompt.Column == nil || !prompt.Text() {
 		return
 	}
-	if prompt.Guessed { // a column called prompt is complete without a context
+	if prompt.Guessed { // a column called prompt doesn't need a context
 		r.Take(source.ContextKey, h.Columns().Find(source.ContextKey, prompt.Key, r.Settings["output_key"]))
 	}
 	if h.Texts(prompt.Key, transcript.Is) {
@@ -116,7 +116,7 @@ func takePrompt(r *source.Reading, h *source.Head, prompt source.Choice) {
 	}
 }
 
-// rowIDs reports whether the ids merely number the lines, so that the prompts determine which lines belong together.
+// rowIDs reports whether the ids are merely line numbers, so that lines are grouped by prompt instead.
 func rowIDs(h *source.Head, id, prompt string) bool {
 	ids, prompts := map[string]bool{}, map[string]bool{}
 	for _, e := range h.Entries {

@@ -33,8 +33,8 @@ func (t *transcript) rebuild(a *answer, c *calls.Call) {
 	c.After = t.historyOf(a, system).end()
 }
 
-// toolsAt returns the tools from the snapshot before an answer or, without one, from the first that contains any: a
-// session's first snapshots contain only the system prompt.
+// toolsAt returns the tools from the snapshot before an answer or, without one, from the first snapshot that
+// contains tools, because a session's first snapshots contain only the system prompt.
 func (t *transcript) toolsAt(a *answer) []chat.Tool {
 	if a.tools != nil {
 		return a.tools
@@ -93,8 +93,8 @@ func (t *transcript) root(of *record) string {
 	return of.uuid
 }
 
-// history assembles a list of messages the way Claude Code does. The lines of an answer form one message. The results
-// of the answer's calls follow that message, whichever lines contain the results. Attachments go before the user's text
+// history assembles a list of messages as Claude Code does. The lines of an answer form one message. The results of
+// the answer's calls follow that message, whichever lines contain the results. Attachments go before the user's text
 // or into the result that they follow. An answer's history usually extends the history of the previous answer.
 type history struct {
 	t        *transcript
@@ -157,7 +157,7 @@ func (h *history) add(rec *record) {
 	case h.placed[rec]:
 	case rec.boundary:
 		h.boundary = rec
-		h.placed[rec] = true // a compaction may claim to have preserved itself
+		h.placed[rec] = true // a compaction may list itself as preserved
 	case rec.answer != nil:
 		h.answer(rec.answer)
 	case len(rec.results) > 0 && len(rec.results) == len(rec.given):

@@ -28,7 +28,7 @@ type request struct {
 	last   int32 // step of the request's last message; -1 without messages
 	answer *answer
 	broken bool // the start of the message list is missing
-	given  bool // the field after holds the messages of the answer's call
+	given  bool // after holds the messages of the answer's call
 	after  calls.Walk
 }
 
@@ -39,7 +39,7 @@ type step struct {
 	hash   string
 }
 
-// stepWalk identifies a list of messages that was sent: a system prompt, followed by the messages up to a step.
+// stepWalk identifies a list of messages in a request: a system prompt, followed by the messages up to a step.
 type stepWalk struct {
 	system calls.Walk
 	step   int32
@@ -121,8 +121,8 @@ func (r *requests) step(parent int32, hash string) int32 {
 	return at
 }
 
-// resolve finds messages that are named but not stored. They are answers, which are among the session's lines. A
-// message that follows the complete list of an earlier request is the answer to that request.
+// resolve finds messages that are referenced but not stored. They are answers, which the session's lines
+// contain. A message that follows the complete list of an earlier request is the answer to that request.
 func (r *requests) resolve(answers []*answer) {
 	for _, a := range answers {
 		if q := r.byID[a.ref]; q != nil && q.answer == nil {
@@ -199,7 +199,7 @@ func (r *requests) continued(t *transcript, q *request, a *answer, c *calls.Call
 				continue
 			}
 			if slices.ContainsFunc(chain, func(rec *record) bool { return rec.attached != "" || rec.boundary }) {
-				c.Gaps |= ttc.RebuiltHistory // it isn't known how attachments and compactions were inserted
+				c.Gaps |= ttc.RebuiltHistory // the positions of attachments and compactions are unknown
 			}
 			return h.end(), true
 		}

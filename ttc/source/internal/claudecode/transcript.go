@@ -214,7 +214,7 @@ func (t *transcript) user(l *line) {
 		}
 	}
 	if len(rec.results) < len(rec.given) {
-		delete(t.open, rec.agent) // not only tool results: a new answer follows, even with the same id
+		delete(t.open, rec.agent) // there is more than tool results, so a new answer follows, even with the same id
 	}
 	if l.summary {
 		t.callOutside(session.UnstoredCall, l, "the call that wrote the summary of a compaction")
@@ -254,7 +254,7 @@ func (t *transcript) assistant(l *line) {
 	}
 }
 
-// maxGrowing is the maximum number of blocks at an answer's end that may still grow.
+// maxGrowing is the number of blocks at the end of an answer that may still grow.
 const maxGrowing = 1000
 
 // add adds a block to the answer. Old program versions wrote a growing block more than once; add keeps the last copy.
@@ -368,7 +368,7 @@ func (t *transcript) systemLine(l *line) {
 	}
 }
 
-// callOutside counts a call that the session mentions but that yields nothing to train on.
+// callOutside counts a call that appears in the session, but cannot be trained on.
 func (t *transcript) callOutside(why ledger.Reason, l *line, detail string) {
 	t.tally.DropCall(why, detail, t.out.ID, t.path, l.offset)
 }

@@ -52,7 +52,7 @@ func (t *thread) item(payload json.Raw, l session.Line) {
 	}
 }
 
-// answer returns the answer that a model's item belongs to: the one being read, or a new one.
+// answer returns the answer that a model's item belongs to: the current one, or a new one.
 func (t *thread) answer(payload json.Raw, sequence, through int64, l session.Line) *turn {
 	if t.open != nil && t.open.through == through {
 		return t.open

@@ -9,7 +9,8 @@ import (
 )
 
 // rollBack removes the last n turns. A turn begins at a message that the user wrote. The messages that Codex inserted
-// directly before the earliest removed turn go with it, but everything before the first turn of the history stays.
+// directly before the earliest removed turn are removed as well, but everything before the first turn of the history
+// remains.
 //
 // Versions of Codex differ in the messages that they insert and that a rollback removes, so later calls are marked.
 func (t *thread) rollBack(n int64) {
@@ -37,7 +38,7 @@ func (t *thread) rollBack(n int64) {
 func (e *entry) startsTurn() bool { return e.turn == nil && e.message.Role == "user" && !e.inserted }
 
 // inserted reports whether Codex, not the user or the developer, wrote a part of a message. Like Codex, it recognizes
-// such a part by how the text begins and ends.
+// such a part by the beginning and end of its text.
 func inserted(role string, content json.Raw) bool {
 	if text, ok := content.Text(); ok {
 		return insertedText(role, text)
@@ -57,7 +58,7 @@ func insertedText(role, text string) bool {
 	})
 }
 
-// insertion is how a text that Codex inserts begins and ends.
+// insertion holds the beginning and end of a text that Codex inserts.
 type insertion struct{ start, end string }
 
 // insertions are the texts that versions of Codex are known to insert, by the role of their message.

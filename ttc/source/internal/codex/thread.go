@@ -24,7 +24,7 @@ type thread struct {
 
 	inherited bool // the items being read belong to a parent
 	missing   bool // a parent's file is missing
-	rebuilt   bool // the history isn't stored as the model saw it
+	rebuilt   bool // the stored history differs from the one that the model saw
 	tools     []chat.Tool
 	model     string
 
@@ -45,16 +45,16 @@ type entry struct {
 	ref      calls.Ref
 }
 
-// turn is an answer whose items are arriving.
+// turn is an answer, whose items may still be incomplete.
 type turn struct {
 	call      calls.Call
-	through   int64    // how far the model had read; -1 if unknown
+	through   int64    // sequence number up to which the model had read; -1 if unknown
 	input     []*entry // the entries that the model was given
 	inherited bool
 	missing   bool
 }
 
-// everything is the ordinal for which load reads a whole file.
+// everything is the ordinal that makes load read a whole file.
 const everything = math.MaxInt64
 
 // maxForks is the maximum number of fork levels followed.
@@ -67,7 +67,7 @@ var known = map[string]bool{
 
 var ignoredItems = map[string]bool{"world_state": true, "inter_agent_communication": true, "ghost_snapshot": true}
 
-// passedEvents are events that repeat items, or don't concern the model's input.
+// passedEvents are events that repeat items or don't affect the model's input.
 var passedEvents = map[string]bool{
 	"task_started": true, "task_complete": true, "turn_started": true, "turn_complete": true, "user_message": true,
 	"agent_message": true, "agent_reasoning": true, "thread_settings_applied": true, "turn_aborted": true,
@@ -174,7 +174,7 @@ func (t *thread) usage(payload json.Raw) {
 func (t *thread) close() { t.open = nil }
 
 // compacted replaces the history with the replacement history or, if none is stored, with its user messages and a
-// summary. A system prompt at its beginning is kept.
+// summary. A system prompt at the beginning of the history is kept.
 func (t *thread) compacted(payload json.Raw, l session.Line) {
 	t.close()
 	if !t.inherited {
@@ -192,7 +192,7 @@ func (t *thread) compacted(payload json.Raw, l session.Line) {
 		for item := range replacement.Elements() {
 			t.item(item, l)
 		}
-		t.answers = t.answers[:n] // the model's messages in it are context
+		t.answers = t.answers[:n] // the model's messages in the replacement are context
 		t.close()
 		return
 	}
@@ -249,7 +249,7 @@ func (t *thread) addCalls() {
 			continue
 		}
 		if a.missing {
-			t.r.tally.DropCall(session.MissingHistory, "the thread that it was forked from is not among the files",
+			t.r.tally.DropCall(session.MissingHistory, "missing file of the thread that this thread was forked from",
 				t.out.ID, a.call.File, a.call.Offset)
 			continue
 		}

@@ -133,7 +133,7 @@ func (c *collector) command(ctx context.Context, out string) (argv []string, cle
 
 // temporary writes a file that only its owner can read.
 func temporary(text []byte) (string, error) {
-	f, err := os.CreateTemp("", "nat-go-*.yml") //nolint:forbidigo // the program is told its name
+	f, err := os.CreateTemp("", "nat-go-*.yml") //nolint:forbidigo // the program gets the name
 	if err != nil {
 		return "", err
 	}

@@ -46,7 +46,7 @@ func writeCopy(ctx context.Context, path, outputDir string, stepTypes []string) 
 }
 
 // check returns an error if `nat eval` would write nothing, omit the steps of a required type, or omit ids and steps.
-// Checking first avoids spending hours on such a run.
+// Such a run may take hours, so check is called before it.
 func check(path string, root, output *yaml.Node, stepTypes []string) error {
 	refuse := func(what, help string) error { return source.Failure(path, what, help, nil) }
 	filter := get(output, "workflow_output_step_filter")

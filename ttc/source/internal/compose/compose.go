@@ -2,7 +2,7 @@ package compose
 
 import "github.com/nat-go/nat-go/ttc/json"
 
-// Object is a JSON object being written. Nil has no members yet.
+// Object is a JSON object under construction. A nil Object has no members.
 type Object []byte
 
 // Member adds a member whose key is given as JSON.
@@ -48,7 +48,7 @@ func (o Object) End() json.Raw {
 	return json.Raw(append(o, '}'))
 }
 
-// List is a JSON list being written. Nil has no elements yet.
+// List is a JSON list under construction. A nil List has no elements.
 type List []byte
 
 // Add adds an element.

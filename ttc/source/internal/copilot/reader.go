@@ -54,7 +54,7 @@ type conversation struct {
 	answer  chat.Message   // the beginning of an answer that spans several events
 	made    []string       // the calls of the last answer
 	results map[string]calls.Message
-	asked   bool   // a prompt has arrived as a message since the last answer
+	asked   bool   // a message with a prompt has followed the last answer
 	prompt  string // a prompt found only in a hook event; empty if there is none
 }
 
@@ -72,8 +72,8 @@ func add(s *calls.Session, events []session.Kept, tally *source.Tally) {
 	}
 }
 
-// ignored lists the kinds of events that are not counted as unread, because they don't affect a model's input or the
-// function event reads them. Truncations are counted even though they are session events.
+// ignored lists the kinds of events that are not counted as unread, because they don't affect a model's input, or
+// because the method event reads them. Truncations are counted although they are session events.
 var ignored = []string{
 	"session", "assistant", "tool", "model", "hook", "permission", "subagent", "user_input", "elicitation", "command",
 	"commands", "capabilities", "exit_plan_mode", "external_tool", "mcp", "mcp_app", "pending_messages", "sampling",

@@ -18,7 +18,7 @@ import (
 
 // headSize bounds the total size of a head's entries, and entrySize the size of each entry, in bytes.
 const (
-	headSize  = 1 << 20 // small, because every source examines all of the head
+	headSize  = 1 << 20 // small, because every source examines the entire head
 	entrySize = 32 << 20
 )
 
@@ -61,8 +61,8 @@ func readHead(ctx context.Context, path, within string, most int) (*source.Head,
 }
 
 // entries reads the first entries. An entry larger than entrySize, the largest of the sources' default limits, is
-// skipped, since the sources drop and count it. For input that isn't JSON, it returns none; for input that is damaged
-// later on, it returns the entries before the damage.
+// skipped, because the sources drop and count it. For input that isn't JSON, it returns none; for damaged input, it
+// returns the entries before the damage.
 func entries(h *source.Head, in io.Reader, most int) error {
 	r := json.NewReader(in, json.Auto, json.Limits{Size: entrySize})
 	var tooLarge *json.SizeError

@@ -1,9 +1,9 @@
 // Package detect determines an input's kind. `nat-go inspect`, `nat-go init` and runs without a configuration all use
-// this analyser, so they can't disagree.
+// this analyser, so their results are the same.
 //
-// It reads the beginning of an input (source.Head: the first bytes, the first entries) and asks the Recognize function
-// of every source that reads files how it would read them. To add a format, write its source under ttc/source and set
-// Recognize in its Factory; nothing changes here. A recogniser
+// It reads the beginning of an input (source.Head, which holds the first bytes and entries) and asks the Recognize
+// function of every source that reads files how it would read them. To add a format, write its source under
+// ttc/source and set Recognize in its Factory; nothing changes here. A recogniser
 //
 //   - is cheap and free of side effects: it sees the head and nothing else, and may be asked about any file, text
 //     or not; if the content isn't JSON, Entries is empty, but Bytes is not;

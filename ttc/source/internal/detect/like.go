@@ -99,7 +99,8 @@ func (l *likeness) add(keys []string, means string) {
 	}
 }
 
-// remaining finds the prompt or the answer if the key names don't reveal it and only two columns contain prose.
+// remaining finds the prompt or the answer by elimination, if the key names don't identify it and only two
+// columns contain prose.
 func remaining(columns []*source.Column, prompts, answers []string) (_, _ []string) {
 	var prose []string
 	for _, c := range columns {
@@ -131,8 +132,8 @@ func isSaid(c *source.Column) bool {
 func isProse(c *source.Column) bool { return isSaid(c) && c.Numeric == 0 && c.Spaced*2 >= c.Present }
 
 // chosenBetween returns two columns whose names differ only at the end, and a third whose values all choose between
-// them. It returns empty strings unless exactly one such set exists, and always if there are too many columns to
-// compare, as in a tokenizer's list of words.
+// them. It returns empty strings unless exactly one such set exists, or if there are too many columns to compare,
+// as in a tokenizer's vocabulary.
 func chosenBetween(h *source.Head, columns []*source.Column) (first, second, choice string) {
 	if len(columns) > 1000 {
 		return "", "", ""

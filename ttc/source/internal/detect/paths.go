@@ -61,7 +61,7 @@ func byPaths(all []source.Factory, only string, h *source.Head) *Found {
 	}
 	answer := given["output_key"][strings.LastIndexByte(given["output_key"], '.')+1:]
 	if given["score_key"] != "" && slices.Contains(references, source.CommonName(answer)) {
-		return nil // the score belongs to another answer
+		return nil // the score is that of another answer
 	}
 	mapped := *h
 	mapped.Given = given

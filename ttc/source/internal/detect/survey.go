@@ -24,7 +24,7 @@ type Survey struct {
 	Unscored   int      `json:"unscored"`
 	LowScore   *float64 `json:"low_score,omitempty"`
 	HighScore  *float64 `json:"high_score,omitempty"`
-	Graded     bool     `json:"graded,omitempty"` // some score is neither 0 nor 1
+	Graded     bool     `json:"graded,omitempty"` // at least one score is neither 0 nor 1
 	Candidates int      `json:"candidates"`
 	Choices    int      `json:"choices"` // prompts with several answers
 	TextPrompt int      `json:"text_prompts"`
@@ -106,8 +106,8 @@ func (s *Survey) node(n *ttc.Node) {
 	}
 }
 
-// Labelled reports whether the scores are labels, 1 for good and 0 for not good, and nothing can be compared, because
-// no prompt has several answers and no task has several rollouts.
+// Labelled reports whether the scores are labels, 1 for good and 0 for not good, and whether nothing can be compared
+// because no prompt has several answers and no task has several rollouts.
 func (s *Survey) Labelled() bool {
 	return s.LowScore != nil && *s.LowScore == 0 && *s.HighScore == 1 && !s.Graded && s.Choices == 0 && s.Tasks == 0
 }

@@ -34,7 +34,7 @@ type Report struct {
 }
 
 // askAll asks every question that has not been answered in dir, and writes dir/workflow_output.json once all of them
-// are answered. progress is called with the number of answers. After an error, the answers so far are kept, and askAll
+// are answered. It calls progress with the number of answers. After an error, the answers so far are kept, and askAll
 // can be called again.
 func askAll(ctx context.Context, cfg Config, dir string, progress func(done, total int)) (string, *Report, error) {
 	base, err := cfg.base()
@@ -69,7 +69,8 @@ func askAll(ctx context.Context, cfg Config, dir string, progress func(done, tot
 	return path, &c.report, c.assemble(ctx, path)
 }
 
-// largeAnswers bounds the total size of large answers processed at once, as parsing doubles an answer's memory.
+// largeAnswers bounds the total size of large answers that are processed concurrently, because parsing doubles
+// an answer's memory.
 const largeAnswers = 64 << 20
 
 type collector struct {
@@ -90,7 +91,7 @@ type collector struct {
 // maxFailed is the number of consecutive failed questions after which the service is considered unavailable.
 const maxFailed = 10
 
-// ask asks the questions that lack an answer. A failing question does not keep the others from being asked.
+// ask asks the questions that lack an answer. It continues after a question that fails.
 func (c *collector) ask(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(c.cfg.Concurrency)
@@ -174,7 +175,7 @@ func (c *collector) one(ctx context.Context, body []byte, path string) error {
 	return nil
 }
 
-// finalError is an error that every other question would run into as well.
+// finalError is an error that would occur for every other question, too.
 type finalError struct{ err error }
 
 func (e *finalError) Error() string { return e.err.Error() }

@@ -1,12 +1,13 @@
 // Package endpoint collects agent runs from a live workflow: it posts each question of a data set to a running `nat
 // serve` and keeps the steps that are streamed back.
 //
-// Collecting and reading are separate. Every answer is stored as received, under a hash of its question, as soon as it
-// is complete; an interrupted collection continues with the unanswered questions. Once all the answers are in, they are
-// written in the form of workflow_output.json, as `nat eval --endpoint` does, and package nat reads that. So a
-// collected run is read, resumed and judged like any other, and the same answers produce the same bytes.
+// Collecting and reading are separate. Every answer is stored as received, under a hash of its question, as soon as
+// it is complete; an interrupted collection continues with the unanswered questions. When all questions are answered,
+// the answers are written in the form of workflow_output.json, as by `nat eval --endpoint`, and package nat reads
+// that file. A collected run is therefore read, resumed and scored like any other, and the same answers produce the
+// same bytes.
 //
-// A real `nat serve` 1.9.0 does things that NAT's own client mishandles or hides. Here they are handled as follows:
+// `nat serve` 1.9.0 behaves in ways that NAT's own client mishandles or hides. This package handles them as follows:
 //
 //   - Questions are posted to <base>/generate/full; NAT's help shows an address that ends in /generate. With a wrong
 //     address, every question gets a 404, and the data set has no steps. Here either address may be given, and a 404

@@ -32,7 +32,7 @@ func anthropic(request, response json.Raw) (Exchange, error) {
 	return e, nil
 }
 
-// AnthropicUsage reads the token counts. The input count covers everything the model was given, whether cached or not.
+// AnthropicUsage reads the token counts. The input count includes all of the model's input, whether cached or not.
 func AnthropicUsage(usage json.Raw) (out calls.Usage) {
 	for _, key := range []string{"input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"} {
 		n, _ := session.At(usage, key).Int64()

@@ -34,7 +34,7 @@ type Exchange struct {
 // Answer is a model's answer.
 type Answer struct {
 	chat.Message
-	Given    int      // number of messages of the response that precede the answer
+	Given    int      // number of messages in the response before the answer
 	Gaps     ttc.Gaps // gaps of this answer alone
 	Finish   string
 	TokenIDs []int32
@@ -171,7 +171,8 @@ func Refs(s *calls.Session, messages []calls.Message) []calls.Ref {
 	return refs
 }
 
-// MarkFailed sets whether the tools of the input's results failed, given by call id, where the messages don't say it.
+// MarkFailed sets, by call id, whether the tools that produced the input's results failed, unless the messages
+// already say so.
 func (e *Exchange) MarkFailed(failed map[string]bool) {
 	for i := range e.Input {
 		m := &e.Input[i]

@@ -14,8 +14,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// Responses reads a Responses API request and its response. summaries counts summaries as reasoning, since servers of
-// open models put reasoning there.
+// Responses reads a Responses API request and its response. summaries counts summaries as reasoning, because servers
+// of open models put the reasoning there.
 func Responses(request, response json.Raw, summaries bool) Exchange {
 	e := Exchange{
 		ID: session.Text(response, "id"), Model: session.Text(response, "model"), Tools: requestTools(request),
@@ -31,7 +31,7 @@ func Responses(request, response json.Raw, summaries bool) Exchange {
 	out.add(session.At(response, "output"))
 	e.Input, e.Said, e.Answers, e.Unread = in.out, out.out, out.answers, out.unread
 	n := len(e.Answers)
-	if n > 0 { // if there are several, the server ran tools between them
+	if n > 0 { // between several answers, the server ran tools
 		e.Answers[n-1].Finish = responseFinish(response, &e.Answers[n-1].Message)
 	}
 	// The server adds a conversation's earlier items, and the messages and tools of a prompt that it stores.
@@ -150,7 +150,7 @@ func (t *items) end() {
 
 // CountUnread counts items that aren't understood.
 func CountUnread(tally *source.Tally, items map[string]int64) {
-	for _, typ := range slices.Sorted(maps.Keys(items)) { // in order, since only so many types are counted separately
+	for _, typ := range slices.Sorted(maps.Keys(items)) { // in order, because Tally limits the types
 		tally.CountUnread("items of type "+session.Name(typ), items[typ])
 	}
 }

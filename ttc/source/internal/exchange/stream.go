@@ -239,7 +239,7 @@ func (b *block) json() json.Raw {
 			continue
 		}
 		input, err := json.Parse([]byte(text), json.Limits{})
-		if err != nil { // cut off: keep the received part as text
+		if err != nil { // the input is truncated, so keep the received part as text
 			input = json.AppendString(nil, text)
 		}
 		out = out.Member(json.AppendString(nil, key), input)

@@ -5,9 +5,9 @@
 // are counted by event type. A step that NAT's own model rejects, or a TTC_END step without a field that a candidate
 // needs, is a drop that names the faulty field; NAT drops these steps too, but silently.
 //
-// An id is the entry's identity within its file. An example without one is named by its row; if an id repeats, both
-// entries are kept and the later one is named id#2 (NAT silently keeps the last). An entry that occurs twice in the
-// file, byte for byte, is dropped the second time. Each earlier entry takes only 36 bytes of memory.
+// An id identifies an entry within its file. An example without an id is named after its row. If an id is repeated,
+// both entries are kept and the later one is named id#2 (NAT silently keeps only the last). Later copies of an entry
+// that are the same byte for byte are dropped. Each entry takes about 40 bytes of memory.
 //
-// For NAT-exact runs (source.Options.Raw) nothing is judged: entries are returned with their raw id and raw steps.
+// For NAT-exact runs (source.Options.Raw), entries are not checked, and are returned with their raw ids and steps.
 package nat

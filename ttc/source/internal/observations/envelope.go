@@ -76,7 +76,7 @@ func withoutKeys(object json.Raw, keys []string) json.Raw {
 	return out.End()
 }
 
-// holder holds the trace and the session that an entry passes on to the entries inside it.
+// holder holds the trace and the session of an entry, which the entries inside it inherit.
 type holder struct {
 	self           bool // the entry is an observation or a run itself
 	trace, session string

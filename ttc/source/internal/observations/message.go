@@ -46,7 +46,7 @@ func (o *observation) exchange() (exchange.Exchange, error) {
 }
 
 // inputOf reads a model's input: a list of messages, an object that contains one, a list within a list, as LangChain
-// writes a batch of one, or text.
+// writes a batch with one element, or text.
 func inputOf(input json.Raw) ([]calls.Message, error) {
 	if messages := session.Value(input, "messages", "prompts", "input"); messages != nil {
 		input = messages

@@ -44,7 +44,7 @@ func (r *reader) old(e event, before *session.Given) *session.Given {
 	return before
 }
 
-// add returns the context followed by a user's text.
+// add returns the context after a user's text is added.
 func (r *reader) add(e event, before *session.Given, text string) *session.Given {
 	if before != nil && r.s.At(before.Ref).Role == "user" {
 		text = "\n\n" + text

@@ -254,7 +254,7 @@ func (r *reader) answer(e event, m chat.Message, before *session.Given) *session
 		Time: session.Nanoseconds(session.Text(e.Raw, "timestamp") + "Z"), File: e.part.Path, Offset: e.part.Offset,
 		Gaps: r.gaps | exchange.Gap(&m),
 	}
-	if m.ToolCalls != nil && session.Text(e.Raw, "kind") != "" { // the program writes arguments in its own spelling
+	if m.ToolCalls != nil && session.Text(e.Raw, "kind") != "" { // the program re-encodes the arguments
 		c.Gaps |= ttc.ParsedArguments
 	}
 	r.s.Add(c)
@@ -273,7 +273,8 @@ func (r *reader) offer(list json.Raw) {
 	}
 }
 
-// condense returns the context without the events that a condensation removes, and with its summary.
+// condense returns the context after a condensation, without the events that it removes and with its
+// summary.
 func (r *reader) condense(e event, how json.Raw, before *session.Given) *session.Given {
 	forgotten := map[string]bool{}
 	for id := range session.Value(how, "forgotten_event_ids").Elements() {

@@ -10,8 +10,8 @@ import (
 )
 
 // aiSDK reads an AI SDK call: the messages as given to the provider, and an answer spread over attributes. Up to
-// version 5, reasoning is found only in the histories of later calls. If attributes are missing, parts of the answer
-// may be among them.
+// version 5, reasoning is recorded only in the histories of later calls. Missing attributes may include parts of the
+// answer.
 func (e *modelCall) aiSDK(s *span) {
 	a := s.attributes
 	if s.cut {

@@ -8,9 +8,9 @@
 // SDK's up to version 6 (ai.prompt.messages). Tool spans record which results are failures; spans of agents inside
 // agents are sub-agents, which form separate examples.
 //
-// The spans of a trace may be in any order and in several files. So they are stored, compressed, in a temporary file
-// and read back trace by trace; traces that name the same session are one session.
+// The spans of a trace may be in any order and in several files. They are therefore stored in a compressed temporary
+// file and read back trace by trace. Traces that name the same session form one session.
 //
-// Protobuf is walked field by field and converted to the JSON form rather than unmarshalled, because an export is
-// untrusted, and a message of empty elements would occupy forty times its size as Go values.
+// Protobuf is converted to JSON field by field instead of being unmarshalled, because an export is untrusted, and a
+// message of empty elements would take forty times its size as Go values.
 package otlp

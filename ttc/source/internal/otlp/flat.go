@@ -54,7 +54,7 @@ func (n *node) child(name string) *node {
 	return c
 }
 
-// descend returns the node at a path of names, or an empty node if it doesn't exist.
+// descend returns the node at a path of names, or an empty node if there is none.
 func (n *node) descend(names ...string) *node {
 	for _, name := range names {
 		if n = n.inner[name]; n == nil {
@@ -83,15 +83,17 @@ func (n *node) list() (out []*node) {
 	return out
 }
 
-// overLimit and overEvents say why a call that is spread over attributes or events can't be reconstructed.
+// overLimit and overEvents are reasons why a call that is spread over attributes or events can't be
+// reconstructed.
 const (
 	overLimit  = "missing attributes: the span had more than the exporter's limit (OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT)"
 	overEvents = "missing events or parts of events: the span had more than the exporter's limits " +
 		"(OTEL_SPAN_EVENT_COUNT_LIMIT, OTEL_EVENT_ATTRIBUTE_COUNT_LIMIT)"
 )
 
-// numbered reads the attributes that OpenLLMetry wrote up to version 0.45: gen_ai.prompt.0.role and so on. It writes a
-// role for each message, so a number without a role shows that attributes are missing, even if the span doesn't say so.
+// numbered reads the attributes that OpenLLMetry wrote up to version 0.45: gen_ai.prompt.0.role and so on. It writes
+// a role for each message, so a number without a role shows that attributes are missing, even if the span doesn't
+// report that.
 func (e *modelCall) numbered(s *span) {
 	a := s.attributes
 	prompts := a.nested("gen_ai.prompt")

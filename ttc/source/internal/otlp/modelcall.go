@@ -24,7 +24,7 @@ type modelCall struct {
 	gaps              ttc.Gaps
 	usage             calls.Usage
 	failed            []string // the calls whose results in the input report a failure
-	alone             bool     // the answer has text and calls, but ended without waiting for results
+	alone             bool     // the answer has text and calls, but its finish reason is stop
 	broken            string   // why the call can't be reconstructed
 }
 
@@ -39,7 +39,7 @@ const details = "gen_ai.client.inference.operation.details"
 
 // genAI reads the GenAI conventions. The same content may be on the span and on a record next to it.
 func (e *modelCall) genAI(s *span) {
-	e.toolsUnsaid = s.attributes["gen_ai.client.operation.duration"] == nil // set by the AI SDK, which records tools
+	e.toolsUnsaid = s.attributes["gen_ai.client.operation.duration"] == nil // set by the AI SDK, which always records tools
 	from, cut := s.attributes, s.cut
 	if from["gen_ai.output.messages"] == nil {
 		for _, ev := range s.events {
@@ -98,7 +98,7 @@ func (e *modelCall) list(a attributes, key string) json.Raw {
 }
 
 // messageOf reads a message made of parts. Each tool result becomes a separate message. Results in a model's message
-// are from tools that the provider ran; the parts after such results were written later, and become another message.
+// are from tools that the provider ran. The parts after them were written later, and form another message.
 func messageOf(raw json.Raw) (out []chat.Message) {
 	role := exchange.Role(session.Text(raw, "role"))
 	content, ok := raw.Get("parts")
@@ -291,8 +291,8 @@ func toolCalls(list json.Raw) (out []chat.ToolCall) {
 	return out
 }
 
-// mergeAnswers merges messages that were one answer: some programs record a turn's reasoning, its text and each of its
-// calls separately. A text that follows another text, or calls, is a separate answer.
+// mergeAnswers merges messages that belong to one answer, because some programs record a turn's reasoning, its text
+// and each of its calls separately. A text that follows another text, or calls, is a separate answer.
 func mergeAnswers(in []chat.Message) []chat.Message {
 	var out []chat.Message
 	for _, m := range in {

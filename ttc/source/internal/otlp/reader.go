@@ -67,7 +67,8 @@ type reader struct {
 const (
 	spanItem = 's'
 	logItem  = 'l'
-	// An item that is too large for any session. Only this byte of the item is stored.
+	// largeItem marks an item that is too large for any session. Only this byte is
+	// stored.
 	largeItem = 'x'
 )
 
@@ -213,8 +214,8 @@ func scopeOf(name, version string) source.Version {
 	return source.Version{Program: short(name), Number: short(version), Newest: tried[name]}
 }
 
-// keep stores a span or a log record. It ignores a log record that doesn't concern a model. For a span that doesn't
-// concern a model, it stores only the fields that locate the span among the other spans.
+// keep stores a span or a log record. It ignores a log record that doesn't concern a model. For such a span, it
+// stores only the fields that locate the span among the others.
 func (r *reader) keep(kind byte, raw json.Raw, offset int64) {
 	if r.err != nil || raw.Kind() != json.Object {
 		return

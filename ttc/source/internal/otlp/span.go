@@ -95,8 +95,8 @@ func (a attributes) structured(key string) json.Raw {
 	return parsed
 }
 
-// objectsInTexts returns the number of objects and lists in the JSON that a span's attributes hold as strings. Counting
-// stops once the number exceeds the argument most.
+// objectsInTexts returns the number of objects and lists in the JSON that a span's attributes hold as strings. It
+// stops counting once the number exceeds most.
 func (s *span) objectsInTexts(most int64) (n int64) {
 	count := func(a attributes) {
 		for _, v := range a {
@@ -148,7 +148,7 @@ func textOf(v json.Raw) string {
 	return s
 }
 
-// maxDepth is the maximum depth to which values are followed.
+// maxDepth is the maximum nesting depth of the values that are read.
 const maxDepth = 100
 
 // appendPlain appends a value as plain JSON: {"stringValue": "x"} becomes "x".

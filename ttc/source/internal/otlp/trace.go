@@ -29,8 +29,8 @@ type traces struct {
 	wrote    map[string]*chat.Message // answers with calls, by the id of the first call
 }
 
-// repeated is the factor by which limits on objects are raised for the JSON that spans hold as strings, because each
-// call repeats its history there.
+// repeated is the factor by which the limits on objects are raised for JSON in the spans' strings, in which each
+// call repeats its history.
 const repeated = 5
 
 // session builds the session from stored items.
@@ -162,7 +162,8 @@ func (s *span) kind() spanKind {
 	return otherSpan
 }
 
-// maxAncestors limits the number of parents followed, because hostile links may form a cycle.
+// maxAncestors limits the number of parents followed, because malicious links may form a
+// cycle.
 const maxAncestors = 1000
 
 // ancestors passes the spans that enclose a span to the given function, innermost first.
@@ -292,8 +293,8 @@ func (t *traces) restore(e *modelCall) {
 	}
 }
 
-// recall adds missing reasoning to answers. It takes the reasoning from the histories of later calls, and finds the
-// answers by tool call id, so it doesn't add any to an answer without tool calls.
+// recall adds missing reasoning to answers, from the histories of later calls. It finds answers by tool call id,
+// and so cannot complete an answer without tool calls.
 func (t *traces) recall(history []chat.Message) {
 	for i := range history {
 		m := &history[i]

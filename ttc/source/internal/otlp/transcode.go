@@ -69,7 +69,7 @@ var (
 	}}
 )
 
-func init() { // a value may contain values
+func init() { // set here, because values may contain values
 	list := func(of *shape) *shape {
 		return &shape{fields: map[protowire.Number]field{1: {key: "values", kind: listKind, of: of}}}
 	}
@@ -80,7 +80,7 @@ func init() { // a value may contain values
 	}
 }
 
-// maxListField is the maximum number of a field that is a list.
+// maxListField is the highest number of a list field.
 const maxListField = 11
 
 // transcoder writes items as JSON in memory, up to a limit, because JSON may be much larger than protobuf: an empty
@@ -132,7 +132,8 @@ func quoted(text []byte) int {
 	return n
 }
 
-// maxMessages is the maximum depth to which messages are followed. A value within a list of members is three deeper.
+// maxMessages is the maximum nesting depth of the messages that are read. A value in a list of members is three
+// levels deeper than the list's value.
 const maxMessages = 4 * maxDepth
 
 // message appends a message; depth is the number of messages around it. It reports whether the message is intact.

@@ -66,10 +66,10 @@ func add(s *calls.Session, entries []session.Kept, tally *source.Tally) {
 	}
 }
 
-// place is a point between two entries.
+// place is a position between two entries.
 type place struct {
 	given *session.Given // the model's context
-	path  *session.Given // every entry from the root; the model isn't given one whose Ref is unsent
+	path  *session.Given // all entries from the root, including those whose Ref is unsent
 }
 
 // unsent represents the message of an entry that isn't sent to a model.
@@ -80,7 +80,7 @@ func (p place) then(id string, ref calls.Ref) place {
 	return place{p.given.Then(id, ref), p.path.Then(id, ref)}
 }
 
-// skip returns the place after an entry that leaves the context as it is.
+// skip returns the place after an entry that does not change the context.
 func (p place) skip(id string) place { return place{p.given, p.path.Then(id, unsent)} }
 
 // header is the type of a file's first entry.
@@ -118,9 +118,9 @@ func (r *reader) after(s *calls.Session, part session.Kept, before place) place 
 	return before.then(id, s.Message(m))
 }
 
-// compact returns the place after a compaction. The model is given the summary, then the messages from the first entry
-// that the compaction keeps. That entry needs no message: the program also keeps the entries just before a message,
-// such as a change of the model.
+// compact returns the place after a compaction. The model is given the summary, then the messages from the first
+// entry that the compaction keeps. That entry may lack a message, because the program also keeps the entries just
+// before a message, such as a change of the model.
 func (r *reader) compact(s *calls.Session, entry json.Raw, before place) place {
 	id, first := session.Text(entry, "id"), session.Text(entry, "firstKeptEntryId")
 	var kept []*session.Given // from the last to the first
@@ -145,7 +145,7 @@ func (r *reader) compact(s *calls.Session, entry json.Raw, before place) place {
 	return place{context, before.path.Then(id, unsent)}
 }
 
-// summary returns the message with an entry's summary, which replaces the messages that it sums up.
+// summary returns the message with an entry's summary, which replaces the summarised messages.
 func summary(entry json.Raw) calls.Message {
 	return exchange.TextMessage("user", session.Text(entry, "summary"))
 }
@@ -187,7 +187,7 @@ func (r *reader) said(message json.Raw) chat.Message {
 	return m
 }
 
-// message reads a message; ok is false if the model was not given it.
+// message reads a message; ok is false if it was not sent to the model.
 func (r *reader) message(message json.Raw) (m calls.Message, ok bool) {
 	content := session.Value(message, "content")
 	switch role := session.Text(message, "role"); role {

@@ -76,15 +76,15 @@ func aiSDK(r *reading) (c conversed) {
 	return c
 }
 
-// ownKeys are the keys of an AI SDK message that are read, or say nothing about the messages that it becomes: an id is
-// different in each rollout.
+// ownKeys are the keys of an AI SDK message that are read, or that don't matter for the resulting messages, such as
+// the id, which is different in each rollout.
 var ownKeys = []string{
 	"role", "content", "id", "createdAt", "providerOptions", "providerMetadata", "experimental_providerMetadata",
 }
 
-// rest appends the messages that an AI SDK message consists of. Messages of its role get its other members, such as its
-// weight. If there are several, a list or an object, such as the token ids, can't be divided among them; left names
-// these members.
+// rest appends the messages that an AI SDK message consists of. Messages of its role get its other members, such as
+// its weight. If there are several such messages, a list or an object, such as the token ids, can't be divided among
+// them; left names these members.
 func rest(m compose.List, parts json.Raw, role string, whole json.Raw) (_ compose.List, left []string) {
 	n := 0
 	for part := range parts.Elements() {

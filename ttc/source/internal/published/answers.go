@@ -41,7 +41,7 @@ type Rewriter func(entry json.Raw) (id string, lines []Line, err error)
 // Answers describes a shape of scored answers.
 type Answers struct {
 	Name string // the setting's value
-	Told string // description, for users, of how the entries are read
+	Told string // description for users of how the entries are read
 	is   func(*source.Head) bool
 	New  func() Rewriter // creates a rewriter, which remembers an example's entries
 }

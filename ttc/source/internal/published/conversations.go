@@ -20,11 +20,11 @@ const (
 // Conversations describes a shape of conversations.
 type Conversations struct {
 	Name string // the setting's value
-	Told string // description, for users, of how the entries are read
+	Told string // description for users of how the entries are read
 	is   func(*source.Head) bool
 
-	// read returns the entry's messages, its tools if any, and the keys that were read; unread lists keys whose values
-	// were read only in part.
+	// read returns the entry's messages, any tools, and the keys that were read; unread lists keys whose values were
+	// read only in part.
 	read func(*reading) conversed
 }
 
@@ -75,8 +75,8 @@ func ConversationsNamed(name string) *Conversations {
 	return first(conversations, func(s Conversations) bool { return s.Name == name })
 }
 
-// Rewrite returns the entry with its messages, and the tools that the shape supplies, under the usual keys, next to the
-// keys that the shape doesn't read. unread lists keys whose values were read only in part.
+// Rewrite returns the entry with its messages, and the tools that the shape supplies, under the usual keys, along
+// with the keys that the shape doesn't read. unread lists keys whose values were read only in part.
 func (s *Conversations) Rewrite(entry json.Raw) (_ json.Raw, unread []string, err error) {
 	if entry.Kind() != json.Object {
 		return nil, nil, fmt.Errorf("expected an object, got %s", entry.Kind())

@@ -12,7 +12,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// maxPrompts is the maximum total size of a tree's prompts, in bytes, since each prompt repeats all messages above it.
+// maxPrompts is the maximum total size of a tree's prompts, in bytes, because each prompt repeats all messages above
+// it.
 const maxPrompts = 64 << 20
 
 // isOASST recognises message trees, given as one message per entry or one tree per entry.
@@ -24,7 +25,7 @@ func isOASST(h *source.Head) bool {
 		})
 }
 
-// oasst reads trees of messages: each message that was answered is a prompt, and its answers are compared.
+// oasst reads trees of messages. Each message with answers is a prompt, and its answers are compared.
 type oasst struct {
 	tree    string
 	above   map[string]compose.List // the conversation up to and including a message of the tree
@@ -76,8 +77,8 @@ func (o *oasst) walk(m json.Raw, parent string, lines []Line) []Line {
 	return lines
 }
 
-// message returns the line for an answer, or nil for a prompter's message. It remembers m, which the messages below it
-// continue.
+// message returns the line for an answer, or nil for a prompter's message. It stores m, to which the messages below
+// it are added.
 func (o *oasst) message(m json.Raw, id, parent string) (json.Raw, error) {
 	r := reading{Raw: m}
 	text, role := r.text("text"), r.text("role")

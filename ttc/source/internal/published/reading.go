@@ -33,8 +33,8 @@ func value(entry json.Raw, keys ...string) json.Raw {
 	return nil
 }
 
-// reading is an entry, or a part of one, being read. The first read that fails sets err, so that an entry is read
-// without a check after each value.
+// reading is the state of reading an entry or a part of one. The first read that fails sets err, so err need not
+// be checked after each value.
 type reading struct {
 	json.Raw
 	err error

@@ -14,8 +14,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// verlRole matches a role on a line of its own. Such lines remain if a chat template's output is decoded without
-// special tokens.
+// verlRole matches a role on a line of its own. Such lines remain if a rendered chat is decoded without special
+// tokens.
 var verlRole = regexp.MustCompile(`(?m)^(system|user|assistant|tool)\n`)
 
 // isVerl recognises the entries that verl writes into trainer.rollout_data_dir: inputs and outputs decoded without
@@ -49,7 +49,7 @@ func verl(r *reading) (string, []Line) {
 	if prompt == nil {
 		r.fail("expected each role in input on a separate line, and assistant on the last line")
 	}
-	r.score("score") // is a number
+	r.score("score") // check that it is a number
 	id := input
 	if step := source.IDText(value(r.Raw, "step")); step != "" { // rollouts of other steps come from another policy
 		id = step + " " + input
@@ -66,8 +66,8 @@ func isLMEval(h *source.Head) bool {
 	return hasAll(h, "doc_id", "doc", "resps") && hasAny(h, "arguments", "target", "filtered_resps")
 }
 
-// lmEval reads a sample. Its answers are the model's output before any filters. If a sample has several, its score is
-// of the answer that the filter chose (lm_eval/filters/selection.py), and the others have none.
+// lmEval reads a sample. Its answers are the model's output before any filters. If a sample has several, its score
+// belongs to the answer that the filter chose (lm_eval/filters/selection.py), and the other answers have no score.
 func lmEval(r *reading) (id string, lines []Line) {
 	prompt := source.At(r.Raw, "arguments.gen_args_0.arg_0")
 	if prompt == nil {
@@ -80,7 +80,7 @@ func lmEval(r *reading) (id string, lines []Line) {
 	metric := "metric"
 	if i := slices.IndexFunc(metrics, func(name string) bool { return value(r.Raw, name) != nil }); i >= 0 {
 		metric = metrics[i]
-		r.score(metric) // is a number
+		r.score(metric) // check that it is a number
 	} else {
 		r.fail("metric %w", ErrNoScore)
 	}

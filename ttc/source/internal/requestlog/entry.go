@@ -108,7 +108,8 @@ func liteLLMRequest(raw json.Raw) json.Raw {
 	return out.End()
 }
 
-// session returns the session that a call belongs to according to the log. It is empty if the log doesn't say.
+// session returns the session that a call belongs to according to the log. It is empty if the log doesn't name
+// one.
 func (e *entry) session() string {
 	metadata, own := session.At(e.raw, "metadata"), session.At(e.request, "metadata")
 	for _, key := range []string{"session_id", "conversation_id", "thread_id", "conversation", "trace_id"} {
@@ -160,7 +161,7 @@ func (e *entry) opening() string {
 	return "log-" + hex.EncodeToString(sum[:8])
 }
 
-// time returns the time of a call, in nanoseconds since 1970, or 0 if the log doesn't say.
+// time returns the time of a call, in nanoseconds since 1970, or 0 if it is unknown.
 func (e *entry) time() int64 {
 	for _, key := range []string{"startTime", "start_time", "timestamp", "created_at", "time"} {
 		v, ok := e.raw.Get(key)

@@ -90,9 +90,9 @@ func hashed(id string) string {
 	return hex.EncodeToString(sum[:12])
 }
 
-// session returns the id of the session that a key belongs to. The id depends on where the key's chain of previous
-// responses begins. session links all keys in the chain directly to its beginning, so no chain is followed twice.
-// Responses that refer to each other in a cycle form one session.
+// session returns the id of the session that a key belongs to. The id depends on the beginning of the key's chain
+// of previous responses. session links all keys in the chain directly to its beginning, so no chain is followed
+// twice. Responses that refer to each other in a cycle form one session.
 func (r *reader) session(key string) string {
 	chain := map[string]bool{key: true}
 	for next, ok := r.links.Get(key); ok && !chain[next]; next, ok = r.links.Get(next) {
@@ -193,8 +193,8 @@ func (l *log) give(c *call) {
 }
 
 // history returns all messages that a call was given. It omits the instructions of earlier calls, which the server
-// doesn't carry over, unlike system messages in their input. What a call's history lacks is missing from the histories
-// of the calls that continue it, too.
+// doesn't carry over, unlike system messages in their input. A message that is missing from a call's history is also
+// missing from the histories of the calls that continue it.
 func (l *log) history(c *call) ([]calls.Ref, bool) {
 	var chain []*call
 	at := c

@@ -111,7 +111,7 @@ func last(g *ttc.Graph) int {
 			break
 		}
 	}
-	for i := leaf + 1; i < len(g.Nodes); i++ { // results that were never answered may follow
+	for i := leaf + 1; i < len(g.Nodes); i++ { // unanswered results may follow
 		if g.Nodes[i].Parent == leaf && g.Nodes[i].Message.Role != "assistant" {
 			leaf = i
 		}

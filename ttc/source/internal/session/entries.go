@@ -65,8 +65,8 @@ func (e Entries) file(ctx context.Context, s *Store, path string, limits Limits,
 	return err
 }
 
-// storeFile passes the entries of a file to a function that stores them, and that reports whether they have the
-// format. If none of them has, it drops the file.
+// storeFile passes the entries of a file to a function that stores them and reports whether they have the
+// format. If none of them does, it drops the file.
 func storeFile(
 	ctx context.Context, path string, limit int64, tally *source.Tally, store func(Line) (known bool, err error),
 ) (known bool, err error) {

@@ -12,10 +12,10 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// find returns the files to read: the named files, and all files below the named folders whose names end in one of the
-// extensions, with or without .gz or .zst; for Harbor's jobs, it returns the trajectories. The files are sorted and
-// free of duplicates. It records the trials that lack a trajectory and, if there are several files, omits and records
-// the empty ones.
+// find returns the files to read: the named files, and all files below the named folders whose names end in one of
+// the extensions, with or without .gz or .zst; for Harbor's jobs, it returns the trajectories. The files are sorted
+// and free of duplicates. It records trials without a trajectory. If there are several files, it omits and records
+// empty ones.
 func find(ctx context.Context, paths []string, tally *source.Tally, extensions ...string) ([]string, error) {
 	named, err := source.Matches(paths)
 	if err != nil {
@@ -47,7 +47,7 @@ func find(ctx context.Context, paths []string, tally *source.Tally, extensions .
 		}
 	}
 	some := len(out) > 1
-	out = slices.DeleteFunc(out, func(path string) bool { // a program that was killed leaves empty files
+	out = slices.DeleteFunc(out, func(path string) bool { // a program that is killed may leave an empty file
 		info, err := os.Stat(path)
 		empty := err == nil && info.Mode().IsRegular() && info.Size() == 0 && some
 		if empty {

@@ -60,7 +60,7 @@ func readLines(
 	ctx context.Context, f io.Reader, path string, limit int64, tally *source.Tally, each func(Line) bool,
 ) error {
 	var offset int64
-	var tooLong *lines.TooLong // the line before
+	var tooLong *lines.TooLong // the previous line, if it was too long
 	for line, err := range lines.Read(f, int(limit)) {
 		if tooLong != nil {
 			offset += tooLong.Bytes

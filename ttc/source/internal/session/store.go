@@ -22,7 +22,7 @@ import (
 )
 
 // Store stores the session parts that files contain, compressed in a temporary file, and returns them session by
-// session. It is for formats whose sessions are spread over lines and files in any order.
+// session. It is used for formats in which a session's parts may be in any lines and files.
 type Store struct {
 	spool  *spool.File
 	order  *extsort.Sorter
@@ -88,8 +88,8 @@ func (s *Store) add(id string, raw []byte, offset int64, recurring byte) error {
 	return s.order.Add(append(row, recurring))
 }
 
-// appendKey appends the key that orders sessions. Each trial has sessions of its own, since trials may have equal
-// trajectories.
+// appendKey appends the key that orders sessions. Sessions of different trials are distinct, because trials may
+// have equal trajectories.
 func (s *Store) appendKey(row []byte, id string, path int) []byte {
 	var start [idWidth]byte
 	copy(start[:], id)
@@ -123,8 +123,8 @@ func (s *Store) regroup(id func(old string) string) error {
 	return nil
 }
 
-// equals tells repeated parts from those to keep. It is given all rows in order, so rows of equal parts follow each
-// other, file by file.
+// equals distinguishes repeated parts from parts to keep. All rows must be passed to it in order, so that rows of
+// equal parts are adjacent, file by file.
 type equals struct {
 	last   [rowWidth]byte
 	inFile int // number of rows in the last row's file

@@ -112,8 +112,8 @@ var (
 	link = regexp.MustCompile(`^(?:\w+://\S+|(?:[\w.-]+)?/[\w./-]+|[\w-]+\.\w{2,5})$`)
 )
 
-// Number converts a value to a number: true and false are 1 and 0, and strings are parsed, since tables store such
-// values as strings.
+// Number converts a value to a number: true and false are 1 and 0, and strings are parsed, because tables store
+// such values as strings.
 func Number(v json.Raw) (f float64, ok bool) {
 	if text, isText := v.Text(); isText {
 		text = strings.TrimSpace(text)
@@ -146,7 +146,7 @@ func (cs Columns) Of(key string) *Column {
 	if i := slices.IndexFunc(cs.all, func(c *Column) bool { return c.Key == key && c.Present > 0 }); i >= 0 {
 		return cs.all[i]
 	}
-	if first, _, isPath := strings.Cut(key, "."); !isPath || !cs.Has(first) { // searching a large entry takes long
+	if first, _, isPath := strings.Cut(key, "."); !isPath || !cs.Has(first) { // searching a large entry takes a long time
 		return nil
 	}
 	c := Column{Key: key}
@@ -421,8 +421,8 @@ var judgements = []string{
 	"eval", "evals", "evaluation", "evaluations", "evaluator", "feedback_stats", "annotation", "annotations",
 }
 
-// NoScore records, for an input without scores, which numbers within objects could be read as scores, and which columns
-// sound like scores but are not read because not all of their values are numbers.
+// NoScore records, for an input without scores, which numbers within objects could be read as scores, and which
+// columns have names of scores but are not read because some of their values are not numbers.
 func (r *Reading) NoScore(cs Columns) {
 	within := map[string]bool{}
 	if found := cs.scoresWithin(); len(found) > 0 {
@@ -456,7 +456,7 @@ func soundsLikeScore(name string) bool {
 // maxScoreColumns is the maximum number of scores inside objects that a message to users names.
 const maxScoreColumns = 3
 
-// scoresWithin returns columns of numbers within objects whose path has a name that sounds like a score.
+// scoresWithin returns columns of numbers within objects whose path contains a name of scores.
 func (cs Columns) scoresWithin() (found []*Column) {
 	h := Head{Entries: cs.entries}
 	for _, c := range h.Paths() {

@@ -2,12 +2,13 @@ package source
 
 import "context"
 
-// Factory is a type of source, which an entry in the sources section names by `_type`.
+// Factory creates the sources of one type, which is the `_type` of an entry in the
+// sources section.
 type Factory struct {
 	Type string // the name used in YAML: "candidates"
 	Doc  string // one line
 	// Tried names the programs, with versions, whose files the source was tested with; it is empty if the source was
-	// written only from a description. It is set for sources that read files stored by other programs.
+	// written only from the format's documentation. It is set for sources that read files of other programs.
 	Tried string
 	New   func() any // returns a pointer to an empty config struct, for builders/schema to fill
 
@@ -23,8 +24,8 @@ type Factory struct {
 	// Open opens one of the files.
 	Open func(ctx context.Context, config any, path string, opt Options) (Source, error)
 
-	// OpenAll opens all given paths, including folders, as one input. It is for a source whose examples span files.
-	// Open handles a single path.
+	// OpenAll opens all given paths, including folders, as one input. It is set for sources whose examples span
+	// files. Open handles a single path.
 	OpenAll func(ctx context.Context, config any, paths []string, opt Options) (Source, error)
 
 	// For a source that collects agent runs, as files that the source workflow_output reads:
@@ -60,7 +61,7 @@ type Collection struct {
 	Warn      func(text string)
 }
 
-// Progress reports how far a collection has got.
+// Progress reports the progress of a collection.
 type Progress struct {
 	Step        string // "collect run 1 of 3"
 	Text        string // shown instead of the numbers if not empty

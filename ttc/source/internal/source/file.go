@@ -142,7 +142,7 @@ func Matches(paths []string) ([]string, error) {
 	return out, nil
 }
 
-// checkPath is the help for a path that leads to nothing.
+// checkPath is the help for a path that doesn't exist.
 const checkPath = "Check the path; relative ones start at the working folder"
 
 func expandOne(path, name string) ([]string, error) {
@@ -196,7 +196,7 @@ func loadArrow(path string) string {
 // dataNames lists the extensions of data files, without the extensions of their compression.
 var dataNames = []string{".jsonl", ".ndjson", ".json", ".parquet", ".csv", ".tsv", ".binpb"}
 
-// notData are files that libraries put next to data.
+// notData lists files that libraries write next to data.
 var notData = []string{"dataset_info.json", "dataset_infos.json", "dataset_dict.json", "state.json", "manifest.json"}
 
 // maxFiles is the maximum number of files that a folder may expand to.
@@ -235,7 +235,8 @@ func dataFiles(dir string) (out []string, err error) {
 	return out, err
 }
 
-// escapeGlob escapes the user's part of a pattern, so that only our own stars are wildcards.
+// escapeGlob escapes the user's part of a pattern, so that only the stars added by this
+// package are wildcards.
 func escapeGlob(folder, path string) string {
 	quoted := strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(path)
 	return quoted + strings.TrimPrefix(folder, path)
@@ -277,7 +278,7 @@ type File struct {
 }
 
 // Open opens an input: plain, gzip or zstd, detected from its first bytes. For a Git LFS pointer or an empty file, it
-// returns an error that says what to do. Tables - Parquet, CSV - are read as JSON lines. A pipe and standard input,
+// returns an error that includes a remedy. Tables - Parquet, CSV - are read as JSON lines. A pipe and standard input,
 // named "-", may be opened repeatedly, and are read from their beginning each time. Opening and reading stop when ctx
 // is done.
 func Open(ctx context.Context, path string) (*File, error) {

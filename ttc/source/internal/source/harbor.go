@@ -13,9 +13,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// A Harbor job has a folder for each trial. The trial's folder holds its result and, below it, the agent's folder with
-// the trajectory, which may be continued in additional files. The agent's folder also holds the agent's own files, and
-// the trajectories of agents that it called.
+// A Harbor job has a folder for each trial. The trial's folder contains the trial's result and, at some level, the
+// agent's folder with the trajectory, which may be continued in additional files. The agent's folder also holds the
+// agent's own files, and the trajectories of agents that it called.
 
 // TrialResult is Harbor's result for a trial.
 type TrialResult struct {
@@ -24,9 +24,9 @@ type TrialResult struct {
 	Failure    string   // type of the exception that ended the trial
 }
 
-// Trajectories returns files, except for the ones in Harbor's jobs that aren't trajectories. It also returns the
-// folders of the jobs' trials that lack a trajectory. A trial is a folder with a result; a job is a folder of trials,
-// at least one of which has a trajectory.
+// Trajectories returns files without those in Harbor's jobs that aren't trajectories. It also returns the folders of
+// the jobs' trials that lack a trajectory. A trial is a folder with a result; a job is a folder of trials, at least
+// one of which has a trajectory.
 func Trajectories(files []string) (kept, lacking []string) {
 	trials, jobs, found := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, path := range files {
@@ -70,7 +70,7 @@ func above(path string, depth int, set map[string]bool) string {
 const (
 	agentDir   = "agent"
 	resultName = "result.json"
-	maxResult  = 256 << 20 // in bytes; large, since a result may hold tokens
+	maxResult  = 256 << 20 // in bytes; large, because a result may contain tokens
 	trialDepth = 3         // a multi-step trial has steps/NAME/agent
 )
 

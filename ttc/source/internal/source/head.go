@@ -25,12 +25,11 @@ const (
 // Fit grades how well an input's beginning matches a source's inputs.
 type Fit uint8
 
-// The fits. Certain takes precedence over Fits; two sources with the same fit are an ambiguity that the user has to
-// resolve.
+// The fits. Certain takes precedence over Fits; if two sources have the same fit, the user has to choose one.
 const (
 	NoFit   Fit = iota
 	Fits        // the input's keys match a common shape
-	Certain     // the input carries the mark of one format: a version, a type, unique keys
+	Certain     // the input has a mark of a single format: a version, a type, unique keys
 )
 
 // Reading describes how a source would read an input.
@@ -39,5 +38,5 @@ type Reading struct {
 	Settings map[string]string // non-default settings for the source's config: {"output_key": "response"}
 	Guessed  []string          // descriptions of guesses, for users: `the answer is read from "response"`
 	Lower    bool              // a lower score is better
-	Problem  string            // why an input of this shape can't be read directly, and what to do; empty if it can
+	Problem  string            // reason why an input of this shape can't be read directly, and the remedy; empty if it can
 }

@@ -38,7 +38,7 @@ func openInput(ctx context.Context, path string) (*input, error) {
 		return nil, err
 	}
 	return &input{file: f, ctx: ctx, stop: context.AfterFunc(ctx, func() {
-		_ = f.SetReadDeadline(time.Unix(1, 0)) // a regular file neither has nor needs deadlines
+		_ = f.SetReadDeadline(time.Unix(1, 0)) // regular files neither support nor need deadlines
 	})}, nil
 }
 

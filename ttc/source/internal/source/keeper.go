@@ -23,8 +23,8 @@ type Keeper struct {
 	names   map[string]string
 }
 
-// Reset starts an example. Its first block has about the size that the previous example needed, because an input's
-// examples tend to be alike.
+// Reset starts an example. Its first block has about the size of the previous example, because the examples of an
+// input tend to be similar.
 func (k *Keeper) Reset() {
 	if k.names == nil {
 		k.prompts, k.names = map[xxh3.Uint128]ttc.Prompt{}, map[string]string{}
@@ -35,14 +35,14 @@ func (k *Keeper) Reset() {
 	clear(k.prompts)
 }
 
-// Text keeps a string's text; it is empty for any other kind of value.
+// Text stores a string's text; it is empty for any other kind of value.
 func (k *Keeper) Text(raw json.Raw) string {
 	b := raw.AppendText(k.room(len(raw)))
 	k.block = k.block[:len(k.block)+len(b)]
 	return unsafe.String(unsafe.SliceData(b), len(b))
 }
 
-// Raw keeps a value; nil stays nil.
+// Raw stores a value. It returns nil for nil.
 func (k *Keeper) Raw(raw json.Raw) json.Raw {
 	if raw == nil {
 		return nil
@@ -63,7 +63,8 @@ func (k *Keeper) room(n int) []byte {
 	return k.block[at:at:cap(k.block)]
 }
 
-// Turn keeps a turn id; a turn's candidates, which are mostly adjacent, share it.
+// Turn stores a turn id. A turn's candidates, which are usually adjacent, share
+// it.
 func (k *Keeper) Turn(raw json.Raw) string {
 	if k.turn == "" || !raw.Is(k.turn) {
 		k.turn = k.Text(raw)
@@ -71,8 +72,8 @@ func (k *Keeper) Turn(raw json.Raw) string {
 	return k.turn
 }
 
-// Prompt keeps a candidate's input: text, messages, or something else as its JSON text. An absent or null prompt is the
-// empty text. Equal prompts within an example are parsed once and share their memory.
+// Prompt stores a candidate's input: text, messages, or the JSON text of another value. An absent or null prompt is
+// the empty text. Equal prompts within an example are parsed once and share their memory.
 func (k *Keeper) Prompt(raw json.Raw) ttc.Prompt {
 	if raw == nil || raw.Kind() == json.Null {
 		return ttc.Prompt{}
@@ -105,10 +106,11 @@ func (k *Keeper) prompt(raw json.Raw) ttc.Prompt {
 	return ttc.Prompt{Form: ttc.OtherPrompt, Text: string(raw)}
 }
 
-// maxNameBytes is the maximum length, in bytes, of a string that is remembered because it may recur.
+// maxNameBytes is the maximum length, in bytes, of a string that is stored for reuse because it may
+// recur.
 const maxNameBytes = 256
 
-// Name keeps a string that recurs throughout the input.
+// Name stores a string that recurs throughout the input.
 func (k *Keeper) Name(b []byte) string {
 	if s, ok := k.names[string(b)]; ok {
 		return s

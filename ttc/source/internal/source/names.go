@@ -9,9 +9,9 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// Names makes ids unique within a file and finds duplicate entries. It remembers only hashes, some 40 bytes per entry.
-// Ids with the same hash are treated as equal, so the later one gets a new name that it doesn't need; entries are
-// duplicates only if both hashes, 128 bits, agree. Call Reset before its first use.
+// Names makes ids unique within a file and finds duplicate entries. It remembers only hashes, some 40 bytes per
+// entry. Ids with the same hash are treated as equal, so the later one is needlessly renamed. Entries are duplicates
+// only if their 128-bit hashes are equal. Call Reset before its first use.
 type Names struct {
 	byID     map[uint64]uint64         // hash of the first entry with an id, by the hash of the id
 	repeated map[uint64]int            // number of additional entries with an id, by the hash of the id
@@ -22,7 +22,7 @@ type Names struct {
 	noted *noted // set by a scan; the scan assigns the names
 }
 
-// Reset forgets everything, for the next file.
+// Reset prepares Names for the next file.
 func (n *Names) Reset() {
 	n.byID = map[uint64]uint64{}
 	n.repeated = map[uint64]int{}

@@ -14,7 +14,7 @@ import (
 const Stdin = "-"
 
 // pipes are the pipes opened so far, by path. A pipe can be read only once, but an input is opened more than once: to
-// recognise it, then to read it. So data read from a pipe is kept, in an unnamed file.
+// recognise it, then to read it. Data read from a pipe is therefore kept in an unnamed file.
 var pipes = struct {
 	sync.Mutex
 	open map[string]*pipe

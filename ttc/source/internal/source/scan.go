@@ -62,7 +62,7 @@ type scanner struct {
 	next  Cursor // position of the next entry; its offset is negative at the end of the input
 }
 
-// noted holds the facts learnt from reading a block.
+// noted holds the data recorded while a block was read.
 type noted struct {
 	end     int64 // end of the block; 0 if the block extends to the end of the input
 	most    int64 // the maximum offset up to which the block is read
@@ -161,7 +161,7 @@ func (c *scanner) lineAfter(ctx context.Context, at int64) (int64, error) {
 	defer f.Close()
 	in := bufio.NewReader(f)
 	for at--; ; {
-		line, err := in.ReadSlice('\n') //nolint:forbidigo // nothing of the line is kept
+		line, err := in.ReadSlice('\n') //nolint:forbidigo // the line is discarded
 		at += int64(len(line))
 		switch {
 		case err == nil, errors.Is(err, io.EOF):

@@ -13,10 +13,10 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Source reads examples. It is used by one goroutine.
+// Source reads examples. It must be used by only one goroutine.
 type Source interface {
-	// Next returns the next example and the cursor after it. After the last one it returns io.EOF. The example shares
-	// no memory with later calls. An error is final, and its text is for users.
+	// Next returns the next example and the cursor after it. After the last one it returns io.EOF. Later calls don't
+	// change the example. An error is final, and its text is for users.
 	Next(ctx context.Context) (*ttc.Example, Cursor, error)
 	// Inputs returns the inputs opened so far; an input's Sum is known once it has been read to the end.
 	Inputs() []Input
@@ -31,7 +31,7 @@ type Options struct {
 	// Continue after this position; nil means start at the beginning. Drops before it are counted but not reported.
 	Resume *Cursor
 	Inputs []Input // inputs of the first run, if Resume is set; an input that has changed since is an error
-	Raw    bool    // keep raw ids and raw steps, and judge nothing, if the source can; for NAT-exact runs
+	Raw    bool    // keep raw ids and raw steps, and do not check them, if the source supports that; for NAT-exact runs
 	Part   *Part   // read only this part of the input, for a Divisible source; nil means all of it
 	// Named is called for every entry whose id can't be determined from the entry alone; see Part.Named. It may be nil.
 	Named func(row int64, id string)
@@ -202,7 +202,7 @@ func count(counts map[string]int64, names ...string) map[string]int64 {
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// lacking describes the missing parts of calls and the benefit of a better capture. It is empty if no call is partial.
+// lacking describes the missing parts of calls and the benefit of recording them. It is empty if no call is partial.
 func (s *Stats) lacking() string {
 	partial := s.Fidelity[ttc.Partial.String()]
 	if partial == 0 {
@@ -223,7 +223,8 @@ func (s *Stats) lacking() string {
 // maxCures is the maximum number of improvements to the capture that a message lists.
 const maxCures = 4
 
-// Cures lists changes to the capture that would raise the fidelity of calls, the one that helps the most calls first.
+// Cures lists changes to the capture that would raise the fidelity of calls, the change that improves the most calls
+// first.
 func (s *Stats) Cures() (out []string) {
 	reasons := sortedKeys(s.Rising)
 	slices.SortStableFunc(reasons, func(a, b string) int { return cmp.Compare(s.Rising[b], s.Rising[a]) })
@@ -280,7 +281,7 @@ func (t *Tally) Drop(d ledger.Drop) {
 // maxUnread is the maximum number of kinds of unread items that are counted separately.
 const maxUnread = 100
 
-// DropCall counts and drops a model call that yields nothing to train on.
+// DropCall counts and drops a model call that cannot be trained on.
 func (t *Tally) DropCall(why ledger.Reason, detail, example, file string, offset int64) {
 	t.S.Calls++
 	t.Drop(ledger.Drop{
@@ -325,7 +326,7 @@ func (t *Tally) DropPart(ex *ttc.Example, unit, turn string, why ledger.Reason, 
 	})
 }
 
-// Unused reports a key that has a meaning but is not read.
+// Unused reports a key that has a known meaning but is not read.
 func (t *Tally) Unused(ex *ttc.Example, key string) {
 	t.DropPart(ex, unitKey, "", KeyNotUsed, key)
 }

@@ -19,12 +19,12 @@ const (
 
 // torn locates the lines of a file that were torn apart by copying.
 type torn struct {
-	first int64 // length of a torn first line, which is read as spaces; 0 if the first line is whole
-	last  int64 // offset of a torn last line, which is not read; 0 if the last line is whole
+	first int64 // length of a torn first line, which is read as spaces; 0 if the first line is complete
+	last  int64 // offset of a torn last line, which is not read; 0 if the last line is complete
 }
 
-// mend returns a reader that yields spaces for a file's first line if that line is torn: it isn't JSON, and the next
-// line is an object. The other lines keep their offsets.
+// mend returns a reader that replaces the first line of a file with spaces if the line is torn, that is, if it isn't
+// JSON and the next line is an object. The other lines keep their offsets.
 func (file *File) mend(in *bufio.Reader) io.Reader {
 	in = bufio.NewReaderSize(in, tornBytes)
 	begun, _ := in.Peek(tornBytes)
@@ -53,7 +53,8 @@ func several(line []byte) bool {
 	}
 }
 
-// cutTorn finds the last line of a file if it is torn: it is the beginning of an object, and other lines precede it.
+// cutTorn locates the last line of a file if it is torn, that is, if it is the beginning of an object and other
+// lines precede it.
 func (file *File) cutTorn(f io.ReaderAt) {
 	size := file.ID.Size
 	begun := make([]byte, 16)

@@ -42,7 +42,7 @@ var outcomes = []struct {
 	names []string
 	is    func(*Column) bool // reports whether the values of a column with such a name are outcomes
 	sure  bool               // only rollouts have keys with these names; parts of rollouts don't
-	of    string             // key of the conversation next to which a name means an outcome; empty: any key
+	of    string             // key of the conversation next to which the name means an outcome; empty for any key
 }{
 	{[]string{"final_reward", "reward_score", "total_reward"}, isScale, true, ""},
 	{[]string{"reward_info.reward"}, isScale, true, ""}, // tau2-bench
@@ -77,9 +77,9 @@ var scoreNames = func() []string {
 	return slices.Clip(append(names, lowerIsBetter...)) // clipped, because callers append to it
 }()
 
-// smaller lists words that, in an entry's keys, show that the entry describes less than a rollout, such as a tool call,
-// a test, a metric or a judge's opinion. The success or score of such an entry isn't the rollout's. The words tool and
-// function must match a whole key, since a rollout has tool_definitions.
+// smaller lists words that, in an entry's keys, show that the entry describes less than a rollout, such as a tool
+// call, a test, a metric or a judge's opinion. The success or score of such an entry isn't the rollout's. The words
+// tool and function must match a whole key, because a rollout has tool_definitions.
 var smaller = []string{
 	"tool", "tool_name", "tool_id", "tool_call_id", "call_id", "function", "function_name", "exit_code",
 	"test", "tests", "nodeid", "total", "failed", "incorrect", "metric",
@@ -123,7 +123,8 @@ func isVerdict(c *Column) bool {
 // isFlag accepts only true and false.
 func isFlag(c *Column) bool { return c.Kinds[json.Bool] == c.Present }
 
-// isShare accepts numbers from 0 to 1. Harbor writes the reason a run ended in place of some of them.
+// isShare accepts numbers from 0 to 1. In place of some of them, Harbor writes the reason why a run
+// ended.
 func isShare(c *Column) bool {
 	return c.Numeric > 0 && c.Numeric+c.words()+c.Empty == c.Present &&
 		!slices.ContainsFunc(c.numbers, func(f float64) bool { return f < 0 || f > 1 })
@@ -189,7 +190,7 @@ func (cs Columns) in(key string) Columns {
 	return h.Columns()
 }
 
-// Range describes the values of a column of scores.
+// Range describes the range of a column of scores.
 func (c *Column) Range() string {
 	if isVerdict(c) {
 		good := 0

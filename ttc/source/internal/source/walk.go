@@ -39,7 +39,8 @@ func (w *Walk) Init(
 	w.IDs.part, w.IDs.tell, w.IDs.noted = opt.Part, opt.Named, opt.noted
 }
 
-// InitFiles is Init for the files that patterns name (see Expand). If there are none, the error asks for wanted.
+// InitFiles is like Init, for the files that patterns name (see Expand). If there are no patterns, the error
+// asks for wanted.
 func (w *Walk) InitFiles(
 	patterns []string, name, wanted string, maxEmpty int64, opt Options,
 	begin func(*File) *json.Reader, entry func(context.Context) (*ttc.Example, error),

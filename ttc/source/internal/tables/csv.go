@@ -15,8 +15,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// maxRecord is the maximum size of a CSV row, in bytes, since a quote that is never closed turns the rest of a file
-// into one row.
+// maxRecord is the maximum size of a CSV row, in bytes, because an unclosed quote turns the rest of a file into one
+// row.
 const maxRecord = 32 << 20
 
 // IsCSV reports whether a file is CSV, with any separator, judging by its name and first bytes.
@@ -31,7 +31,7 @@ func IsCSV(path string, head []byte) bool {
 	switch filepath.Ext(name) {
 	case ".csv", ".tsv":
 		return true
-	case "", ".txt": // standard input and pipes have no name
+	case "", ".txt": // standard input and pipes have no extension
 		return headed(start)
 	}
 	return false

@@ -14,8 +14,8 @@ func Factory() source.Factory {
 	}, func(c *Config) *[]string { return &c.Path }, Open)
 }
 
-// PairsFactory returns the factory of the same source for files that contain only ready-made pairs, or the answers of
-// several models.
+// PairsFactory returns the factory of the same source for files that contain only ready-made pairs, or several
+// models' answers.
 func PairsFactory() source.Factory {
 	return source.Files(source.Factory{
 		Type: "pairs", Doc: "ready pairs {prompt, chosen, rejected}, or scored answers to one prompt",

@@ -1,10 +1,10 @@
 // Package traces reads whole agent runs in the OpenAI chat format: JSON lines or one array, with one entry per rollout.
 //
-// An entry is an object with its messages and, if it has them, tools, reward, task, trial and model; the key names can
-// be configured. Scored answers that were considered at single turns may be listed next to the messages, in the form of
-// the source candidates, so that preferences, error sites and rollouts of one run belong to the same example. A
-// message's data other than its text - token ids, log-probs, finish reason - is kept on its node. Keys that are not
-// listed here (a benchmark's `info`, say, with the ground truth) never reach an example.
+// An entry is an object with its messages and, if it has them, tools, reward, task, trial and model; the key names
+// can be configured. Scored answers that were considered at single turns may be listed next to the messages, in the
+// form of the source candidates, so that the preferences, error sites and rollouts of a run belong to the same
+// example. A message's data other than its text - token ids, log-probs, finish reason - is kept on its node. Keys
+// that are not listed here, such as a benchmark's `info` with the ground truth, never reach an example.
 //
 // Traces of composite trainers are supported too: trace_id, turns (with one tool_call each; tool_error, the kind of an
 // error at a turn of any role, and error_meta), final_reward, dpo_pairs, and replays (several models' answers to one

@@ -150,8 +150,8 @@ func (s *Source) demonstration(prompt, response json.Raw, ex *ttc.Example) error
 	return s.chain(slices.Concat(s.earlier(s.field(s.cfg.HistoryKey)), messages, answer), ex)
 }
 
-// complete returns a prompt with the parts that its entry holds next to it: text to append, earlier turns, a system
-// message.
+// complete returns a prompt to which it has added the text to append, the earlier turns and the system message of
+// the prompt's entry.
 func (s *Source) complete(p ttc.Prompt, entry json.Raw) ttc.Prompt {
 	more, earlier := s.context(first(entry, s.cfg.ContextKey)), s.earlier(first(entry, s.cfg.HistoryKey))
 	switch {

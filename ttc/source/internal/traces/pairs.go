@@ -244,8 +244,8 @@ func (p *pair) setPrompt(raw json.Raw) (err error) {
 	return err
 }
 
-// split returns the number of messages that both sides begin with, since many data sets repeat the prompt in each. This
-// beginning becomes the prompt, in place of any separate one.
+// split returns the number of messages that both sides begin with, because many data sets repeat the prompt in each.
+// This beginning becomes the prompt, in place of any separate one.
 func (p *pair) split(chosen, rejected []chat.Message) (n int) {
 	for n < len(chosen)-1 && n < len(rejected)-1 && chat.Equal(&chosen[n], &rejected[n]) {
 		n++

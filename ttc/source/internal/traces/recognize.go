@@ -166,8 +166,8 @@ func takeConversations(r *source.Reading, h *source.Head, cols source.Columns, m
 	}
 }
 
-// unanswered explains what to do about conversations in which the assistant never speaks but a speaker with an unknown
-// name does; it returns "" for others.
+// unanswered explains what to do about conversations that have no message from the assistant, but messages from a
+// speaker with an unknown name; it returns "" for others.
 func unanswered(h *source.Head, key string) string {
 	stranger, by := "", ""
 	for _, e := range h.Entries {

@@ -52,7 +52,7 @@ func (r *reader) trace(raw, episode json.Raw, part session.Kept) {
 	r.out = append(r.out, s)
 }
 
-// unusable returns the reason that nothing in a trace can be trained on, or "" if the trace is usable.
+// unusable returns the reason why nothing in a trace can be trained on, or "" if the trace is usable.
 func unusable(raw json.Raw) (ledger.Reason, string) {
 	if trainable, ok := session.Value(session.At(raw, "agent"), "trainable").Bool(); ok && !trainable {
 		return NotTrainable, ""
