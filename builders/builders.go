@@ -16,10 +16,10 @@ type Builder interface {
 	Build(ctx context.Context, g *ttc.Group, out Output) error
 }
 
-// Output receives a builder's records and drops. If a method returns an error, the run is over: Build must return that
-// error.
+// Output receives a builder's records and drops. If a method returns an error, the run has ended, and Build must
+// return that error.
 type Output interface {
-	Record(Record) error // doesn't retain the record, so a builder may reuse the record's memory
+	Record(Record) error // doesn't retain the record, so a builder may reuse it
 	Drop(ledger.Drop) error
 	// Count adds n to one of the builder's own counters, such as "total_turns". Counters are summed over the run and
 	// shown in its statistics.
@@ -62,7 +62,7 @@ func (u Unit) String() string {
 	return nameOf(int(u), "example", "task", "run")
 }
 
-// nameOf returns the name at an index, "unknown" if there is none.
+// nameOf returns the name at an index, or "unknown" if the index is out of range.
 func nameOf(index int, names ...string) string {
 	if index < len(names) {
 		return names[index]
@@ -96,7 +96,7 @@ type Record interface {
 // Head holds the fields common to all records.
 type Head struct {
 	Example  int      // index in the group of the example that the record comes from
-	Turn     string   // turn id within the example; empty if the record is about the whole example
+	Turn     string   // turn id within the example; empty if the record covers the whole example
 	Metadata json.Raw // one JSON object with its keys in output order; nil if the record has no metadata
 	Edits    Edits    // how the record's messages differ from the example's
 }
@@ -109,7 +109,7 @@ type Preference struct {
 	Head
 	Prompt           Content // text or messages
 	Chosen, Rejected Content // text, or messages that continue the prompt
-	// margin of the chosen side: the difference between the scores, or the builder's own measure
+	// margin of the chosen side, which is the score difference or the builder's own measure
 	Reward float64
 
 	ScoreName                    string // the quantity that the scores measure
@@ -167,7 +167,7 @@ type State struct {
 // Site is a failed tool call. Indices are into the record's messages.
 type Site struct {
 	Call    int    // the assistant message with the call
-	CallSeq int    // position among that message's tool calls; -1 if it has none
+	CallSeq int    // position among that message's tool calls; -1 if it has no tool calls
 	Result  int    // the tool or user message that shows the error; -1 if the call itself shows it (FailedTurn only)
 	Target  Target // which turn to distil
 	Tool    string // name of the tool that was called
@@ -178,7 +178,7 @@ type Site struct {
 	HintKind   HintKind
 }
 
-// Target selects the turn of a site that the teacher's distribution applies to.
+// Target selects the turn of a site to which the teacher's distribution applies.
 type Target uint8
 
 // The targets of a site.

@@ -2,7 +2,7 @@ package builders
 
 import "github.com/nat-go/nat-go/ttc/ledger"
 
-// Reasons that the host gives for dropping a builder's input or records.
+// Reasons for which the host drops a builder's input or records.
 const (
 	BuilderFailed ledger.Reason = "builder_failed"
 	BadReference  ledger.Reason = "bad_reference"

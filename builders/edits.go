@@ -16,7 +16,7 @@ const (
 // editNames are the names of the edits in files, in bit order.
 var editNames = [...]string{"failed_calls_removed"}
 
-// Known returns the edits that this version has a name for.
+// Known returns the edits that have a name in this version.
 func (e Edits) Known() Edits { return e & allEdits }
 
 // Names lists the edits, in a fixed order.
@@ -37,7 +37,7 @@ func (r *Resolved) Fidelity() ttc.Fidelity {
 	return r.Origin.Fidelity
 }
 
-// Gaps lists the reasons the fidelity isn't higher: the trace's gaps, then the edits to the record's messages.
+// Gaps lists the reasons why the fidelity is not higher: the trace's gaps, then the edits to the record's messages.
 func (r *Resolved) Gaps() []string {
 	return append(r.Origin.Gaps.Names(), r.Record.Header().Edits.Names()...)
 }

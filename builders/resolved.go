@@ -9,8 +9,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// Resolved is a record, with its references replaced by their targets, and its origin. It is self-contained:
-// curating, writing and collating records needs nothing else.
+// Resolved is a record, with its references replaced by their targets, and its origin. It is self-contained, so
+// curation, writing and collation need no other data.
 type Resolved struct {
 	Record Record  // its Content fields are empty; the passages below contain the content
 	Origin *Origin // shared by the records of one example
@@ -37,7 +37,7 @@ const (
 	Removed                     // messages or calls that the model saw were removed
 	OtherIDs                    // call ids come from another rollout with the same messages
 	Unknown                     // the builder created this context; no recorded one matches
-	// the row format can't hold all of the context: the tools, earlier messages, reasoning, names
+	// the row format can't hold all of the context, such as tools, earlier messages, reasoning or names
 	PartOnly
 	// the turn is from another rollout with the same earlier calls but different user wording
 	OtherWords
@@ -48,7 +48,7 @@ func (c Changed) String() string {
 	return nameOf(int(c), "", "redaction", "remove", "call_ids", "unknown", "format", "worded")
 }
 
-// Origin identifies the example a record comes from, without its content.
+// Origin identifies the example that a record comes from, without its content.
 type Origin struct {
 	Run      int   // collection run, counted from 0
 	Row      int64 // position in the input, from 0
@@ -60,7 +60,7 @@ type Origin struct {
 	Policy   string // model that sampled the example; empty if unknown
 	Fidelity ttc.Fidelity
 	Gaps     ttc.Gaps   // why the example's fidelity is not higher
-	Proofs   ttc.Proofs // statements about the example that checks confirmed
+	Proofs   ttc.Proofs // properties of the example that were verified
 	Sampling *ttc.Sampling
 
 	TeacherTopK *int     // the top_k that the example requests from a teacher
@@ -78,7 +78,7 @@ type Passage struct {
 // IsText reports whether the passage is text rather than messages. An empty list of messages has non-nil Nodes.
 func (p Passage) IsText() bool { return p.Nodes == nil }
 
-// Resolve returns the passage that c refers to in g. The error names the part of the reference that doesn't exist in
+// Resolve returns the passage that c refers to in g. The error names the part of the reference that is missing from
 // the group.
 func Resolve(g *ttc.Group, c Content) (Passage, error) {
 	switch c.Ref.Part {
@@ -103,7 +103,7 @@ func Resolve(g *ttc.Group, c Content) (Passage, error) {
 			return Passage{Text: cand.Output}, nil
 		}
 		if cand.Prompt.Form == ttc.MessagesPrompt {
-			// It is unknown who sampled a prompt's messages, so they are context.
+			// A prompt's messages are context, because it is unknown whether the model sampled them.
 			return Passage{Nodes: ttc.Chain(cand.Prompt.Messages, ttc.No).Nodes}, nil
 		}
 		return Passage{Text: cand.Prompt.Text}, nil

@@ -10,8 +10,8 @@ import (
 )
 
 // CheckTexts returns an error if text in the record itself is not UTF-8 (lone surrogates in their three-byte form are
-// allowed, as elsewhere) or a raw value is not exactly one JSON value. The error's message continues a sentence that
-// begins "the record". Referenced content is not examined.
+// allowed, as elsewhere) or a raw value is not exactly one JSON value. The error message is to be prefixed with "the
+// record". Referenced content is not examined.
 func CheckTexts(r Record) error {
 	var c textCheck
 	h := r.Header()
@@ -48,19 +48,18 @@ func CheckTexts(r Record) error {
 // textCheck stores the first problem found.
 type textCheck struct{ err error }
 
-// text is kept small enough to be inlined, so that checking an empty string doesn't cost a call. Most strings in a
-// record are empty.
+// text is small enough to be inlined, because most strings in a record are empty.
 func (c *textCheck) text(what, s string) {
 	if s != "" && !isASCII(s) {
 		c.check(what, s)
 	}
 }
 
-// isASCII halves the cost of these checks: turn ids and score names are short, and utf8.ValidString checks their last
-// bytes one by one.
+// isASCII is faster than utf8.ValidString for turn ids and score names, because they are short, and utf8.ValidString
+// checks the last bytes of a string one by one.
 func isASCII(s string) bool {
 	const high = 0x8080808080808080
-	b := []byte(s) // not a copy, since it is never modified
+	b := []byte(s) // the compiler avoids a copy, because b is not modified
 	for len(b) > 8 {
 		if binary.LittleEndian.Uint64(b)&high != 0 {
 			return false
@@ -131,7 +130,7 @@ func (c *textCheck) members(ms []chat.Member) {
 	}
 }
 
-// validSurrogates reports whether everything in s that is not UTF-8 is a surrogate in its three-byte form, ED A0..BF
+// validSurrogates reports whether all bytes in s that are not UTF-8 form surrogates in its three-byte form, ED A0..BF
 // 80..BF.
 func validSurrogates(s string) bool {
 	for i := 0; i < len(s); {

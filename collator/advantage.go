@@ -19,8 +19,7 @@ const (
 	ByBatch            // divides by the standard deviation of all rewards collected
 )
 
-// advantageEps is added to the standard deviation, which is 0 if all rewards are equal. TRL uses the same
-// value.
+// advantageEps is added to the standard deviation, which is 0 if all rewards are equal. TRL uses the same value.
 const advantageEps = 1e-4
 
 // tasks holds the tasks of the rollouts and their reward statistics.

@@ -89,8 +89,7 @@ func (o *outcome) count() {
 	}
 }
 
-// addOmissions adds a row's omissions. A message's calls are counted once, even if several rows contain the
-// message.
+// addOmissions adds a row's omissions. A message's calls are counted once, even if several rows contain the message.
 func (o *outcome) addOmissions(l LeftOut) {
 	o.LeftOut.Reasoning += l.Reasoning
 	o.LeftOut.Calls = max(o.LeftOut.Calls, l.Calls)

@@ -88,8 +88,7 @@ func withoutBlocks(m *material, all []block, n int) *material {
 	return out
 }
 
-// fitSide returns the fitter for rows with a single side. Blocks are cut out of a side that has too many
-// tokens.
+// fitSide returns the fitter for rows with a single side. Blocks are cut out of a side that has too many tokens.
 func fitSide(cut func([]ttc.Node) []block) fitter {
 	return func(w *worker, m *material, v *view) (*madeSide, *cause) {
 		s, r := w.sideUpTo(m, v, w.cfg.MaxLength)

@@ -258,8 +258,7 @@ func (w *worker) replacementTokens(given *givenContext, s *splice, hint string) 
 	return nil
 }
 
-// spliceAt tries to place the hint at one position. The detail explains a
-// failure.
+// spliceAt tries to place the hint at one position. The detail explains a failure.
 func (w *worker) spliceAt(hinted *hinted, q int, s *splice) (detail string, refusal *cause) {
 	given, student := hinted.given, hinted.given.student
 	if q < len(given.Text) && !utf8.RuneStart(given.Text[q]) {

@@ -74,8 +74,7 @@ func (w *worker) spoken(m *material, fit fitter) (rows []madeSide, turnsRefused 
 		// The conversation may still be rendered up to the message that the template refuses.
 		first = r
 	}
-	// If the whole conversation was rendered, only its size is recorded, because a larger max_length would fit
-	// it.
+	// If the whole conversation was rendered, only its size is recorded, because a larger max_length would fit it.
 	known := len(w.sizes)
 	for i := range m.nodes {
 		if !m.trained[i] {
@@ -174,8 +173,7 @@ func partlyRendered(message int) *cause {
 	return refuse(PartlyRendered, "the template omits a part of message %d: all or some of its tool calls, or the text next to them", message)
 }
 
-// partly lists the trained messages without ids from the source that a view contains only in
-// part.
+// partly lists the trained messages without ids from the source that a view contains only in part.
 func (v *view) partly(m *material) (out []int) {
 	for i := range v.turns {
 		t := &v.turns[i]

@@ -13,17 +13,17 @@ type Fork struct {
 	At   int           // the last node shared by the branches
 	Kept int           // last node of the branch that the session continued; -1 if none
 	Left []int         // last nodes of the other branches
-	Why  ledger.Reason // why the branches don't form a pair; empty if they do
+	Why  ledger.Reason // reason why the branches don't form a pair; empty if they do
 }
 
-// Forks finds where the branches of a graph diverge. The branch that was kept is the one that the session returned to
-// last: nodes are in the order in which their calls were made.
+// Forks finds where the branches of a graph diverge. Kept is the branch to which the session returned last, since
+// nodes are in the order in which their calls were made.
 //
 // An answer that a source set aside as an abandoned retry is not marked as sampled. It is recognised by its position:
-// nothing follows it, and it has a sibling answer that was continued.
+// it is a leaf, and has a sibling answer from which the session continued.
 func Forks(g *ttc.Graph) (forks []Fork) {
 	children := make([][]int, len(g.Nodes))
-	latest := make([]int, len(g.Nodes)) // for each node, the last one of its branches: a descendant or itself
+	latest := make([]int, len(g.Nodes)) // for each node, the last node among itself and its descendants
 	for i := len(g.Nodes) - 1; i >= 0; i-- {
 		n := &g.Nodes[i]
 		latest[i] = cmp.Or(latest[i], i)

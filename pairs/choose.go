@@ -106,8 +106,8 @@ func NewChooser(cfg Config) *Chooser {
 	return &Chooser{cfg: cfg, rows: queue[row]{before: row.before}, drawn: queue[draw]{before: last}}
 }
 
-// Choose chooses pairs among candidates with the given scores. keys identify the candidates for RandomK independently
-// of their order; the other strategies ignore them.
+// Choose chooses pairs among candidates with the given scores. keys identifies the candidates for RandomK,
+// independently of their order. Other strategies ignore it.
 func (c *Chooser) Choose(scores []float64, keys []uint64) Result {
 	n := len(scores)
 	c.order(scores)
@@ -168,9 +168,9 @@ func (c *Chooser) order(scores []float64) {
 	}
 }
 
-// bounds finds, for each rank, the first rank it can beat, and which ranks may win at all. It counts the pairs that
-// this rules out. Rounding is monotonic, so margins grow along a row (fixed i, increasing j) and shrink from row to
-// row: one pass is enough.
+// bounds finds, for each rank, the first rank that it can beat, and the ranks that may win. It counts the pairs that
+// are thereby excluded. Because rounding is monotonic, margins grow along a row (fixed i, increasing j) and shrink
+// from row to row, so a single pass suffices.
 func (c *Chooser) bounds() (left Left) {
 	n := len(c.score)
 	c.first = c.first[:0]
@@ -255,9 +255,9 @@ func (c *Chooser) cut() {
 }
 
 // widest appends, in order, the pairs whose chosen rank is below winners and whose rejected rank is at least losers:
-// all of them, or the MaxPairs with the largest margins. The widest pairs of row i (chosen rank i) are at its end, and
-// no row has a wider pair than the row before it, so a row enters the heap only once the previous row has yielded its
-// first pair.
+// all of them, or the MaxPairs with the largest margins. The widest pairs of row i (chosen rank i) are at its end,
+// and no row has a wider pair than the row before it, so a row is added to the heap only after the previous row has
+// yielded its first pair.
 func (c *Chooser) widest(winners, losers int) {
 	n, maxPairs := len(c.score), c.cfg.MaxPairs
 	all := 0
@@ -317,7 +317,7 @@ func (r row) before(s row) bool {
 	return r.margin > s.margin || r.margin == s.margin && r.rank < s.rank
 }
 
-// queue is a heap of the items that come before others.
+// queue is a heap, ordered by before.
 type queue[T any] struct {
 	items  []T
 	before func(a, b T) bool

@@ -11,13 +11,13 @@ import (
 // Divergence is the point where two rollouts diverge, and the model's next action in each of them.
 type Divergence struct {
 	Shared int // number of leading messages that the rollouts share, which form the prompt
-	// EndA and EndB are the indices after the last message that the model wrote in each rollout. Anything later -
-	// results that were never answered - can't be trained on.
+	// EndA and EndB are the indices after the last message that the model wrote in each rollout. Later messages, which
+	// are unanswered results, can't be trained on.
 	EndA, EndB int
 }
 
-// Diverge finds where two rollouts of a task diverge; a and b are the messages of each, in order. Tool call ids are
-// ignored, because every rollout generates new ones. The reason says why they don't form a pair: they diverge at a
+// Diverge finds where two rollouts of a task diverge; a and b hold the messages of each, in order. Tool call ids are
+// ignored, because every rollout generates new ones. If they don't form a pair, why is the reason: they diverge at a
 // message from the environment rather than from the model, one of them continues after the other ends, or their first
 // messages differ.
 func Diverge(a, b []*ttc.Node) (d Divergence, why ledger.Reason) {
@@ -93,9 +93,9 @@ func System(nodes []*ttc.Node) (out []*ttc.Node) {
 	return out
 }
 
-// DivergeAtAction finds the turns in which two rollouts first act differently, having made the same calls and read the
-// same results until then. Text in between is not compared, since each user words things differently. If there are no
-// such turns, the reason says why: the same calls had different results, or one rollout takes no further action.
+// DivergeAtAction finds the first turns in which two rollouts act differently after making the same calls and
+// receiving the same results. Text in between is not compared, because each user words things differently. If there
+// are no such turns, why is the reason: the same calls had different results, or one rollout takes no further action.
 // Rollouts without any action can't be compared.
 func DivergeAtAction(a, b []*ttc.Node) (turnA, turnB int, why ledger.Reason) {
 	for why = DifferentSetup; ; why = OneGoesOn {
@@ -130,7 +130,7 @@ func sameCalls(a, b *chat.Message) bool {
 	return chat.Equal(&x, &y)
 }
 
-// results returns the tool results that nodes begin with.
+// results returns the tool results at the start of nodes.
 func results(nodes []*ttc.Node) []*ttc.Node {
 	n := 0
 	for n < len(nodes) && nodes[n].Message.Role == "tool" {

@@ -14,7 +14,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Out is a candidate that must not be in any pair, with the reason.
+// Out is a candidate that must not be in a pair, with the reason.
 type Out struct {
 	Candidate int
 	Reason    ledger.Reason
@@ -70,7 +70,7 @@ func Usable(all []ttc.Candidate, turn []int, cfg FilterConfig) (kept []int, f Fi
 	return f.leaks(all, kept, cfg), f
 }
 
-// unfit returns the reason a candidate is unusable regardless of the others.
+// unfit returns the reason why a candidate is unusable regardless of the others.
 func unfit(c *ttc.Candidate) ledger.Reason {
 	switch {
 	case c.ScoreError != "":
@@ -99,10 +99,10 @@ func isRepr(prompt string) bool {
 	return printed().MatchString(prompt)
 }
 
-// leaks removes candidates whose prompt gives the answer away. Such a prompt ends with an assistant message or with the
-// answer, or contains an answer too long to be there by chance. A prompt that other candidates answered differently was
-// recorded without an answer, so its ending belongs to the task ("Answer with A or B"). If the prompt contains every
-// candidate of the turn in full, the task is to choose among them.
+// leaks removes candidates whose prompt gives the answer away. Such a prompt ends with an assistant message or with
+// the answer, or contains an answer that is too long to occur by chance. If other candidates answered a prompt
+// differently, it was recorded without an answer, so its ending belongs to the task ("Answer with A or B"). If the
+// prompt contains every candidate of the turn in full, the task is to choose among them.
 func (f *Filtered) leaks(all []ttc.Candidate, turn []int, cfg FilterConfig) []int {
 	copied := 0
 	where := make([]place, len(turn))
@@ -115,7 +115,7 @@ func (f *Filtered) leaks(all []ttc.Candidate, turn []int, cfg FilterConfig) []in
 	var added []bool // computed when needed
 	for k, i := range turn {
 		if where[k] != inside && where[k] != atEnd {
-			continue // true of almost all candidates, so isLong is rarely called
+			continue // true for almost all candidates, so isLong is rarely called
 		}
 		if where[k] == atEnd && added == nil {
 			added = addedAnswers(all, turn, cfg.KeepEndings)
@@ -138,9 +138,9 @@ func (f *Filtered) leaks(all []ttc.Candidate, turn []int, cfg FilterConfig) []in
 	return kept
 }
 
-// addedAnswers reports, for each candidate, whether an answer at the end of its prompt was added there after sampling.
-// It wasn't if another candidate has the same prompt and a different output or, with keepEndings, if all have the same
-// prompt.
+// addedAnswers reports, for each candidate, whether an answer at the end of its prompt was added there after
+// sampling. It was not if another candidate has the same prompt and a different output or, with keepEndings, if all
+// have the same prompt.
 func addedAnswers(all []ttc.Candidate, turn []int, keepEndings bool) []bool {
 	numbers, n := numbered(all, turn)
 	outputs, differ := make([]string, n), make([]bool, n)
@@ -219,9 +219,9 @@ var speaker = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?i)(^|[\n\r|>])[ \t<|\[*#]*(assistant|ai|bot|model|gpt)[ \t>|\]*]*:?[ \t]*[\n\r]*$`)
 })
 
-// anchorBytes is the length of the substring to search for first: package strings compares needles up to about this
-// length directly, and falls back to a rolling hash over every byte for longer ones. The substring begins at a rare
-// byte near the start, because the search jumps from one occurrence of that byte to the next.
+// anchorBytes is the length of the substring to search for first. Package strings compares substrings of up to about
+// this length directly, but uses a rolling hash over every byte for longer ones. The substring begins at a rare byte
+// near the start, because the search jumps from one occurrence of that byte to the next.
 const anchorBytes = 32
 
 // contains is like strings.Contains, but tuned for strings that usually do not occur.
@@ -246,8 +246,8 @@ func contains(text, output string) bool {
 	return strings.Contains(text, output)
 }
 
-// rarity holds how rare each byte is in prose. Letters are ranked by their frequency in English; text in other scripts
-// may consist mostly of non-ASCII bytes.
+// rarity holds the rarity of each byte in prose. Letters are ranked by their frequency in English; text in other
+// scripts may consist mostly of non-ASCII bytes.
 var rarity = func() (r [256]byte) {
 	const letters = " etaoinsrhldcumfpgwybvkxjqz"
 	for b := range r {
@@ -261,8 +261,8 @@ var rarity = func() (r [256]byte) {
 	return r
 }()
 
-// rarest returns the index of the first byte of s that is at least as rare as the letter v, or else of the rarest byte.
-// It returns -1 if s is empty.
+// rarest returns the index of the first byte of s that is at least as rare as the letter v, or, if there is none, the
+// index of the rarest byte. It returns -1 if s is empty.
 func rarest(s string) int {
 	enough := rarity['v']
 	at, most := -1, -1
@@ -305,7 +305,7 @@ func SamePrompt(a, b *ttc.Prompt) bool {
 // eachTextOnce removes candidates whose output already occurred in their group.
 func (f *Filtered) eachTextOnce(all []ttc.Candidate, group []int) []int {
 	var seen map[string]bool
-	if len(group) > 32 { // small groups are common and need no map
+	if len(group) > 32 { // small groups, which are common, don't need a map
 		seen = make(map[string]bool, len(group))
 	}
 	kept := group[:0]

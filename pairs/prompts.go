@@ -7,7 +7,7 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// Prompts numbers prompts from 0, in order of first appearance. It takes linear time, even if all prompts differ.
+// Prompts numbers prompts from 0, in order of first appearance. It takes linear time even if all prompts differ.
 type Prompts struct {
 	all  []*ttc.Prompt
 	by   map[uint64][]int // numbers by hash
@@ -16,7 +16,7 @@ type Prompts struct {
 
 // Number returns a prompt's number. Two prompts have the same number if and only if SamePrompt returns true for them.
 func (p *Prompts) Number(of *ttc.Prompt) int {
-	if n := len(p.all) - 1; n >= 0 && SamePrompt(p.all[n], of) { // true of most candidates
+	if n := len(p.all) - 1; n >= 0 && SamePrompt(p.all[n], of) { // true for most candidates
 		return n
 	}
 	if p.by == nil {

@@ -17,8 +17,7 @@ const (
 	allGaps         Gaps = 1<<iota - 1
 )
 
-// gapNames holds, in bit order, each gap's name in files and the content that a complete capture would
-// have.
+// gapNames holds, in bit order, each gap's name in files and the content that a complete capture would have.
 var gapNames = [...]struct{ name, cure string }{
 	{"no_tools", "the tool definitions"},
 	{"no_system_prompt", "the system prompt"},

@@ -219,8 +219,7 @@ type Prompt struct {
 	Messages []chat.Message // the messages if Form is MessagesPrompt
 }
 
-// PromptForm specifies whether a prompt is text, a list of messages, or
-// neither.
+// PromptForm specifies whether a prompt is text, a list of messages, or neither.
 type PromptForm uint8
 
 // The forms of a prompt.

@@ -12,7 +12,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// branches pairs the answer that each session continued from with the ones that it abandoned.
+// branches pairs the answer from which each session continued with its abandoned answers.
 func (b *Builder) branches(ctx context.Context, g *ttc.Group, out *emit.Output) {
 	for e, ex := range g.Examples {
 		if out.Over(ctx) {
@@ -31,7 +31,7 @@ func (b *Builder) branches(ctx context.Context, g *ttc.Group, out *emit.Output) 
 	}
 }
 
-// fork builds the pairs at a fork. It returns the number built and, if any pair was refused, the reason.
+// fork builds the pairs at a fork. It returns the number of pairs and, if any pair was refused, the reason.
 func (b *Builder) fork(e int, ex *ttc.Example, f pairs.Fork, out *emit.Output) (n int, why ledger.Reason) {
 	refuse := func(reason ledger.Reason, detail string, a ...any) {
 		why = reason
@@ -101,8 +101,8 @@ func (br branch) first(turns int) branch {
 	return out
 }
 
-// content returns the messages after the fork. An abandoned answer isn't marked as sampled, although the model wrote
-// it, so it is written inline.
+// content returns the messages after the fork. An abandoned answer is written inline, because it isn't marked as
+// sampled, although the model wrote it.
 func (br branch) content() builders.Content {
 	last := br.walk[len(br.walk)-1]
 	if br.ex.Graph.Nodes[last].Sampled == ttc.No {

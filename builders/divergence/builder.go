@@ -77,7 +77,7 @@ func (b *Builder) Build(ctx context.Context, g *ttc.Group, to builders.Output) e
 }
 
 // groupComparable groups the rollouts that have the same tools and begin with the same messages. The remaining
-// rollouts, whose users phrase things differently, are grouped by tools and system prompt.
+// rollouts, whose users' messages are worded differently, are grouped by tools and system prompt.
 func groupComparable(fit []*rollout) (sets [][]*rollout) {
 	var rest []*rollout
 	for _, set := range setups(fit, begins, pairs.SameSetup) {
@@ -90,7 +90,7 @@ func groupComparable(fit []*rollout) (sets [][]*rollout) {
 	return append(sets, setups(rest, pairs.System, pairs.SameSystem)...)
 }
 
-// usable returns an example as a rollout, or the reason it can't be compared.
+// usable returns an example as a rollout, or the reason why it can't be compared.
 func usable(e int, ex *ttc.Example) (*rollout, ledger.Reason) {
 	leaves := ex.Graph.Leaves()
 	switch {
@@ -150,7 +150,7 @@ func (b *Builder) choose(set []*rollout, singleReason ledger.Reason, out *emit.O
 	}
 }
 
-// pair emits a record for two rollouts, or a drop with the reason they can't be paired.
+// pair emits a record for two rollouts, or a drop with the reason why they can't be paired.
 func (b *Builder) pair(better, worse *rollout, margin float64, out *emit.Output) {
 	p, why := diverge(better, worse)
 	if why == "" {
@@ -183,15 +183,15 @@ func (b *Builder) pair(better, worse *rollout, margin float64, out *emit.Output)
 // parting is the point where two rollouts diverge, with the messages on each side of the pair.
 type parting struct {
 	chosen, rejected span
-	words            bool // the rollouts' users word things differently, so each side is a single turn
+	words            bool // the users' messages are worded differently, so each side is a single turn
 }
 
 // span is a range of a rollout's messages.
 type span struct{ from, to int }
 
-// diverge finds where two rollouts diverge. If they started from the same messages, each side is everything after the
-// messages they share. Otherwise each side is the first action that differs, because later turns belong to different
-// conversations.
+// diverge finds where two rollouts diverge. If they start with the same messages, each side consists of all messages
+// after the shared ones. Otherwise, each side is the first action that differs, because later turns belong to
+// different conversations.
 func diverge(better, worse *rollout) (p parting, why ledger.Reason) {
 	if pairs.SameSetup(better.nodes, worse.nodes) {
 		d, why := pairs.Diverge(better.nodes, worse.nodes)
@@ -199,7 +199,7 @@ func diverge(better, worse *rollout) (p parting, why ledger.Reason) {
 	}
 	a, b, why := pairs.DivergeAtAction(better.nodes, worse.nodes)
 	if why == "" && (a == 0 || b == 0) {
-		why = pairs.DifferentSetup // a rollout that begins with this action has no prompt
+		why = pairs.DifferentSetup // without shared messages, there is no prompt
 	}
 	return parting{chosen: span{a, a + 1}, rejected: span{b, b + 1}, words: true}, why
 }
@@ -212,7 +212,7 @@ func (b *Builder) refused(better, worse *rollout, p parting, margin float64) led
 		length(better.nodes[p.chosen.from:p.chosen.to]), length(worse.nodes[p.rejected.from:p.rejected.to]))
 }
 
-// countedWords is the name of the counter for pairs of rollouts whose users word things differently.
+// countedWords is the name of the counter for pairs of rollouts whose users' messages are worded differently.
 const countedWords = "worded_differently"
 
 // Remarks returns remarks for the user about a run of this builder, given its counters.

@@ -9,9 +9,8 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// setups groups rollouts that have the same tools and setup, ordered by the first rollout of each group. A task may
-// have as many setups as rollouts, so the function same is called only for rollouts whose setups contain the same
-// text, not for every pair.
+// setups groups rollouts that have the same tools and setup, ordered by the first rollout of each group. Because a
+// task may have as many setups as rollouts, it calls same only for rollouts whose setups contain the same text.
 func setups(
 	all []*rollout, setup func([]*ttc.Node) []*ttc.Node, same func(a, b []*ttc.Node) bool,
 ) (sets [][]*rollout) {
@@ -33,7 +32,7 @@ func setups(
 	return sets
 }
 
-// begins returns the messages that a rollout begins with.
+// begins returns the messages at the start of a rollout.
 func begins(nodes []*ttc.Node) []*ttc.Node { return nodes[:pairs.Setup(nodes)] }
 
 func hashTexts(messages []*ttc.Node) uint64 {

@@ -213,8 +213,8 @@ func (s *scratch) choose(ex *ttc.Example, group []int, withKeys bool) pairs.Resu
 	return s.chooser.Choose(s.scores, s.keys)
 }
 
-// records emits the pairs of a group. It reuses rec for all of them, which an Output allows: a run may have hundreds of
-// thousands of pairs, and allocating a record for each would cause frequent garbage collections.
+// records emits the pairs of a group. It reuses rec for all of them, as Output allows, because allocating a record
+// for each of hundreds of thousands of pairs would cause frequent garbage collections.
 func (b *Builder) records(
 	rec *builders.Preference, g *ttc.Group, e int, turnID string, group []int, chosen []pairs.Pair, out *emit.Output,
 ) {
@@ -225,7 +225,7 @@ func (b *Builder) records(
 		}
 		wi, li := group[p.Chosen], group[p.Rejected]
 		win, lose := &ex.Candidates[wi], &ex.Candidates[li]
-		*rec = builders.Preference{} // cleared and filled field by field, because a record is large
+		*rec = builders.Preference{} // clear and fill field by field, because a record is large
 		rec.Example, rec.Turn = e, turnID
 		rec.Prompt.Ref = builders.Ref{Part: builders.CandidatePrompt, Example: e, Candidate: wi}
 		rec.Chosen.Ref = builders.Ref{Part: builders.CandidateOutput, Example: e, Candidate: wi}
@@ -262,8 +262,8 @@ func (b *Builder) metadata(ex *ttc.Example, turnID string, win, lose *ttc.Candid
 	return append(m, '}')
 }
 
-// note emits a single drop for all pairs of a turn that were not taken, with the number of pairs for each reason. The
-// candidates of these pairs may be in other pairs.
+// note emits a single drop for all pairs of a turn that were not emitted, with the number of pairs for each reason.
+// The candidates of these pairs may be in other pairs.
 func note(ex *ttc.Example, turnID string, left pairs.Left, out *emit.Output) {
 	total := left.Total()
 	if total == 0 {

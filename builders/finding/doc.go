@@ -1,7 +1,7 @@
 // Package finding defines the findings of configuration checks and their positions. Every check uses the same type,
 // which is printed as text, JSON, GitHub workflow commands or SARIF.
 //
-// Plugin authors see findings when they open a config (plugins/sdk).
+// Plugins return findings when they open a config (plugins/sdk).
 //
 // Part of the Go API we promise (v0).
 package finding

@@ -15,7 +15,7 @@ const (
 	Note    Severity = "note"
 )
 
-// Finding is one statement about a configuration, with its position.
+// Finding is a problem or remark about a configuration, with its position.
 type Finding struct {
 	File       string   `json:"file,omitempty"`
 	Line       int      `json:"line,omitempty"`       // from 1; 0 means the whole file
@@ -31,7 +31,7 @@ type Finding struct {
 	Snippet string `json:"snippet,omitempty"`
 }
 
-// CommandLine is the file name used for overrides, which do not come from a file.
+// CommandLine is the file name in findings about command-line overrides.
 const CommandLine = "(command line)"
 
 // Failed reports whether any finding is an error.

@@ -24,13 +24,14 @@ type answers struct {
 type answered struct {
 	scored
 	turn   string        // the task of the turn
-	task   string        // turn, made different for a turn's second and later prompts
+	task   string        // turn, with a suffix for a turn's second and later prompts
 	why    ledger.Reason // why the answers are dropped; empty if they aren't
 	detail string
 }
 
-// answersOf computes the statistics of a group's answers, and decides which to drop. A turn may have answers to several
-// prompts. Their rewards aren't compared, because part of the difference would be due to the prompts.
+// answersOf computes the statistics of a group's answers, and decides which to drop. A turn may have answers to
+// several prompts. Answers to different prompts aren't compared, because part of the difference in reward would be
+// due to the prompts.
 func (b *Builder) answersOf(g *ttc.Group, out *emit.Output) *answers {
 	a := &answers{b, map[*ttc.Candidate]*answered{}}
 	type key struct {
@@ -41,7 +42,7 @@ func (b *Builder) answersOf(g *ttc.Group, out *emit.Output) *answers {
 	prompts, by := map[string]int{}, map[key]*answered{}
 	for _, ex := range g.Examples {
 		if len(ex.Graph.Nodes) > 0 {
-			continue // the rollout counts, not its candidates
+			continue // count the rollout instead of its candidates
 		}
 		unusable := emit.Unusable(ex, "", b.cfg.Leaks)
 		for k := range ex.Candidates {

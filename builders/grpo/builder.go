@@ -90,7 +90,7 @@ func (b *Builder) judge(g *ttc.Group) (why ledger.Reason, detail string) {
 	return "", ""
 }
 
-// rollout returns the reason to exclude a rollout from its task, if there is one.
+// rollout returns the reason to drop a rollout from its task, if there is one.
 func (b *Builder) rollout(ex *ttc.Example) (why ledger.Reason, detail string) {
 	switch {
 	case !emit.HasTurn(&ex.Graph):

@@ -22,7 +22,7 @@ import (
 // Options change how a block is checked.
 type Options struct {
 	Pointer string           // the block's pointer, with which the pointers of all findings begin
-	At      *yaml.Node       // the block's key, where missing keys are reported; if nil, they are reported at the block
+	At      *yaml.Node       // the block's key, at which missing keys are reported; if nil, they are reported at the block
 	Unknown finding.Severity // severity of keys that the spec doesn't define; empty means Error
 	Skip    []string         // keys of the block that the spec doesn't check, such as "_type"
 }
@@ -58,7 +58,8 @@ func (s *Spec) JSON(doc Document, node *yaml.Node, opt Options) ([]byte, []findi
 	return asYAML(out), fs
 }
 
-// asYAML escapes the characters that JSON allows unescaped and YAML doesn't, so that the text can be read as either.
+// asYAML escapes the characters that JSON allows unescaped and YAML doesn't, so that the text can be parsed as
+// either.
 func asYAML(text []byte) []byte {
 	out := make([]byte, 0, len(text))
 	for _, r := range string(text) {
@@ -116,11 +117,11 @@ type walker struct {
 	unknown  finding.Severity
 	skip     []string
 	top      *yaml.Node
-	steps    *int // values examined so far, shared with the walkers that try a union's choices
+	steps    *int // values examined so far, shared with the walkers that try the choices of a union
 	findings []finding.Finding
 }
 
-// maxSteps bounds a check, because a plugin's schema may nest unions so that their choices multiply.
+// maxSteps bounds a check, because in a plugin's schema, nested unions may multiply the number of choices.
 const maxSteps = 300_000
 
 func (w *walker) report(n *yaml.Node, ptr string, f finding.Finding) {
@@ -186,7 +187,7 @@ func (w *walker) null(s *Spec, n, at *yaml.Node, ptr string) (any, bool) {
 	if s.Nullable {
 		return s.Default, true
 	}
-	if n.Value == "" { // the empty value of `key:` doesn't have a position of its own
+	if n.Value == "" { // the empty value of `key:` has no position
 		n = at
 	}
 	fix := "write " + s.expects() + ", or remove the key"
@@ -203,7 +204,7 @@ func label(ptr string) string {
 	return yamldoc.Dotted(ptr)
 }
 
-// plainWords matches words that need no quotes in a list.
+// plainWords matches words that don't need quotes in a list.
 var plainWords = regexp.MustCompile(`^[\w./-]+(\s+[\w./-]+)*$`)
 
 // asList converts a string found where a list of strings is expected, such as a command, to a YAML list of its words.
@@ -328,14 +329,14 @@ func (w *walker) twice(f *Field, first, again *yaml.Node, ptr string) {
 }
 
 func (w *walker) unknownKey(s *Spec, key, val *yaml.Node, ptr string) {
-	// with this many findings, guessing each intended key would take too long
+	// suggesting a key for each of so many findings would take too long
 	if len(w.findings) > yamldoc.MaxFindings {
 		w.doc.Hide(val)
 		return
 	}
 	meant := s.Nearest(key.Value)
 	severity := w.unknown
-	if s.Open { // others may add keys here; report only a likely typo
+	if s.Open { // unknown keys are allowed here, so report only a likely typo
 		if s.Field(meant) == nil {
 			return
 		}
@@ -373,7 +374,7 @@ func (s *Spec) elsewhere() map[string]string {
 	return nil
 }
 
-// missing returns the finding that the object at ptr lacks key f.
+// missing returns the finding for an object at ptr that lacks key f.
 func (f *Field) missing(ptr string) finding.Finding {
 	fix := fmt.Sprintf("add `%s: %s`", f.Name, f.Spec.example())
 	if ptr != "" {

@@ -15,7 +15,7 @@ import (
 )
 
 // Decode checks a block and fills the struct that the spec describes, given as a pointer. Absent keys get their
-// defaults, and so do keys with errors, so that the correct keys can be used to find more errors.
+// defaults, and so do keys with errors, so that the other keys can still be checked.
 func (s *Spec) Decode(doc Document, node *yaml.Node, into any, opt Options) []finding.Finding {
 	dst := reflect.ValueOf(into)
 	if dst.Kind() != reflect.Pointer || dst.IsNil() || dst.Elem().Type() != s.typ {
@@ -42,7 +42,7 @@ func (s *Spec) decode(doc Document, node *yaml.Node, dst reflect.Value, opt Opti
 	return v, append(fs, broken...)
 }
 
-// withoutKeys removes the member that the keys lead to, and returns v.
+// withoutKeys removes the member at a path of keys, and returns v.
 func withoutKeys(v any, keys []string) any {
 	if len(keys) == 0 {
 		return v
@@ -80,7 +80,7 @@ func New[C any]() (config C) {
 	return config
 }
 
-// fill sets a Go value from a value that the walk returned for the same spec; their types agree by construction.
+// fill sets a Go value from a value that the walk returned for the same spec; whose types match dst by construction.
 func (s *Spec) fill(dst reflect.Value, v any) {
 	if dst.Kind() == reflect.Pointer {
 		dst.SetZero()

@@ -1,6 +1,6 @@
 // Package schema makes a Go struct the single description of a configuration block.
 //
-// Struct tags contain everything that is known about a setting:
+// Struct tags contain all information about a setting:
 //
 //	type Config struct {
 //		Step   string        `yaml:"ttc_step_name" default:"dpo_candidate_move" aka:"custom_step_name"`
@@ -26,11 +26,11 @@
 //	was       settings of earlier versions that the field has replaced, comma separated: key=value:new form
 //	open      "true" on an object: unknown keys are accepted
 //
-// The struct becomes a Spec; the Spec becomes a JSON Schema (which a plugin sends to the host, and from which the host
-// makes an equal Spec again); a Spec and a YAML tree yield findings and a filled struct.
-// A Spec reports all findings of a block at once, each with its position and a fix, where a YAML library would stop at
-// the first unknown key. It therefore walks over the nodes of a parsed text, fills the struct itself, and maps the
-// validator's failures back to the nodes.
+// A Spec is derived from the struct. It can be converted to a JSON Schema, which a plugin sends to the host, and back
+// to an equal Spec. Checking a YAML tree with a Spec yields findings and a filled struct. A Spec reports all findings
+// of a block at once, each with its position and a fix, whereas a YAML library would stop at the first unknown key.
+// It therefore walks over the nodes of a parsed text, fills the struct itself, and maps the validator's failures back
+// to the nodes.
 //
 // Part of the Go API we promise (v0).
 package schema

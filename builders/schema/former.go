@@ -11,7 +11,7 @@ import (
 	"github.com/nat-go/nat-go/builders/yamldoc"
 )
 
-// Former is a setting of an earlier version, with one of its values and that value's current form.
+// Former is a value of a setting of an earlier version, with its current form.
 type Former struct{ Key, Value, Now string }
 
 func (f Former) String() string { return f.Key + "=" + f.Value + ":" + f.Now }
@@ -39,8 +39,8 @@ func (s *Spec) Formerly(key string) *Field {
 	return nil
 }
 
-// former reads a setting that field f replaced and reports its current form. It returns the value that f gets, or "" if
-// the setting has no effect. rank is the setting's index in f.Former, of which the lowest takes precedence.
+// former reads a setting that field f replaced and reports its current form. It returns the value that f gets, or ""
+// if the setting has no effect. rank is the setting's index in f.Former; the lowest rank takes precedence.
 func (w *walker) former(f *Field, key, val *yaml.Node, ptr string) (now string, rank int) {
 	written, _ := w.doc.Written(val)
 	found := finding.Finding{
@@ -67,7 +67,7 @@ func (w *walker) former(f *Field, key, val *yaml.Node, ptr string) (now string, 
 	return now, rank
 }
 
-// formerly applies settings that others have replaced. Setting both the old and the new form is an error.
+// formerly applies settings that were replaced by others. Setting both the old and the new form is an error.
 func (w *walker) formerly(n *yaml.Node, ptr string, s *Spec, byField map[string]*yaml.Node, out map[string]any) {
 	ranks := map[string]int{}
 	for i := 0; i+1 < len(n.Content); i += 2 {

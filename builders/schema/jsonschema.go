@@ -67,7 +67,7 @@ func (s *Spec) SchemaMap() map[string]any {
 	return m
 }
 
-// typeSchema returns the part determined by the kind: the type and its limits.
+// typeSchema returns the part of the schema that depends on the kind: the type and its limits.
 func (s *Spec) typeSchema() map[string]any {
 	m := map[string]any{}
 	if typ := kinds[s.Kind].schema; typ != "" {
@@ -196,9 +196,9 @@ const (
 )
 
 // FromJSONSchema builds a spec from a JSON Schema: the subset that JSONSchema writes plus keywords that generators in
-// other languages commonly use (anyOf, $ref, const). Unknown keywords are ignored, so the check may be laxer than the
-// schema but never stricter. The text may come from a plugin, so its size is limited and its errors are explained.
-// Empty text means any object.
+// other languages commonly use (anyOf, $ref, const). Unknown keywords are ignored, so the check may be less strict
+// than the schema, but never stricter. The size of the text is limited, because it may come from a plugin. Empty text
+// means any object.
 func FromJSONSchema(text []byte) (*Spec, error) {
 	if len(text) > maxSchemaBytes {
 		return nil, fmt.Errorf("invalid JSON Schema: %s exceeds the limit of %s", Size(len(text)), Size(maxSchemaBytes))
@@ -468,7 +468,7 @@ func boundOf(inclusive, exclusive any) *Bound {
 	return nil
 }
 
-// defaultOf reads a default as a value of the spec; a default that violates the spec is omitted.
+// defaultOf reads a default as a value of the spec. It omits a default that violates the spec.
 func defaultOf(s *Spec, v any) any {
 	raw, err := json.Marshal(v)
 	if err != nil {

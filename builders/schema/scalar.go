@@ -15,8 +15,8 @@ import (
 	"github.com/nat-go/nat-go/builders/finding"
 )
 
-// scalar reads a scalar as the spec's kind. Quoted numbers and YAML 1.1's words for true and false are accepted, as in
-// NAT. The reverse, a number where text is expected, is a finding.
+// scalar reads a scalar as the spec's kind. Quoted numbers and YAML 1.1's words for true and false are accepted, as
+// in NAT. A number in place of text, however, is a finding.
 func (w *walker) scalar(s *Spec, n *yaml.Node, ptr string) (any, bool) {
 	var raw any
 	if n.Decode(&raw) != nil || strings.HasPrefix(n.Tag, "!!binary") {
@@ -132,7 +132,7 @@ func boolOf(raw any, text string) (value, ok bool) {
 	return false, false
 }
 
-// floatOf reads a number or, in the usual notation, text as a float.
+// floatOf reads a float from a number, or from text in the usual notation.
 func floatOf(raw any, text string) (float64, bool) {
 	if _, isText := raw.(string); !isText {
 		return number(raw)
@@ -157,7 +157,7 @@ func number(v any) (float64, bool) {
 	return 0, false
 }
 
-// any returns a node's value, which consists of values of JSON types.
+// any returns a node's value, built from JSON types.
 func (w *walker) any(n *yaml.Node, ptr string) (any, bool) {
 	switch n.Kind {
 	case yaml.MappingNode:

@@ -36,7 +36,7 @@ const (
 	Union // a value that fits one of several specs
 )
 
-// kinds holds, for each kind, its type in JSON Schema, what a value is called in findings and in documentation, and an
+// kinds holds, for each kind, its type in JSON Schema, the names of a value in findings and in documentation, and an
 // example. Unions and kinds with several types describe themselves.
 var kinds = [...]struct{ schema, expects, text, example string }{
 	Any:      {"", "a value", "anything", ""},
@@ -88,7 +88,7 @@ type Field struct {
 	Required bool
 	Aliases  []string // other accepted names
 	Aka      []string // names that users write by mistake
-	Former   []Former // settings of earlier versions that the field has replaced; if several are set, the first wins
+	Former   []Former // settings of earlier versions that the field has replaced; the first one set applies
 
 	index []int // index of the struct field
 }
@@ -275,8 +275,8 @@ func fieldOf(f reflect.StructField, name string, open map[reflect.Type]bool) (Fi
 	return field, nil
 }
 
-// defaultNode parses the text of a default. It reads plain words and numbers without a parser, which would take 20 KiB
-// for each, since both processes of a run parse all defaults.
+// defaultNode parses the text of a default. It reads plain words and numbers without the YAML parser, which takes 20
+// KiB for each default.
 func defaultNode(text string, kind Kind) (*yaml.Node, error) {
 	node := &yaml.Node{Kind: yaml.ScalarNode, Value: text}
 	if kind != String && text != "" && strings.Trim(text, "abcdefghijklmnopqrstuvwxyz0123456789.") == "" {
@@ -295,7 +295,7 @@ func defaultNode(text string, kind Kind) (*yaml.Node, error) {
 	return node, err
 }
 
-// alone returns the value of a node that isn't part of a document, if it fits.
+// alone returns the value of a node that isn't part of a document, and whether it fits the spec.
 func (s *Spec) alone(n *yaml.Node) (any, []finding.Finding, bool) {
 	w := walker{doc: &yamldoc.Document{}, steps: new(int)}
 	v, ok := w.value(s, n, n, "")
@@ -314,7 +314,7 @@ func words(tag string) (out []string) {
 	return out
 }
 
-// rules extracts from a validate tag the rules that a JSON Schema can express and that help output needs. The validator
+// rules extracts from a validate tag the rules that are needed for the JSON Schema and for help texts. The validator
 // enforces the tag itself.
 func (f *Field) rules(tag string) error {
 	s := f.Spec
@@ -426,8 +426,8 @@ func (s *Spec) Names() []string {
 	return out
 }
 
-// Nearest guesses which key was meant by an unknown one. It returns a key of the object, or else the path of a more
-// deeply nested key.
+// Nearest guesses the intended key for an unknown one. It returns a key of the object or, failing that, the path of a
+// more deeply nested key.
 func (s *Spec) Nearest(key string) string {
 	for _, f := range s.Fields {
 		if slices.Contains(f.Aka, key) {

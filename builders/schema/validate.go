@@ -17,7 +17,8 @@ import (
 	"github.com/nat-go/nat-go/builders/yamldoc"
 )
 
-// structRules returns the validator for validate tags, with our rule "pattern". Its field names are the YAML keys.
+// structRules returns the validator for validate tags, with the additional rule "pattern". Its field names are the
+// YAML keys.
 var structRules = sync.OnceValue(func() *validator.Validate {
 	v := validator.New(validator.WithRequiredStructEnabled())
 	v.RegisterTagNameFunc(func(f reflect.StructField) string {
@@ -62,8 +63,8 @@ func failures(config any) (out validator.ValidationErrors) {
 	return out
 }
 
-// validate reports the rules that a filled struct breaks, at the nodes it was filled from. known holds the findings of
-// the walk over the nodes: a value that already has a finding is not checked again.
+// validate reports the rules that a filled struct breaks, at the nodes from which it was filled. known holds the
+// findings of the walk over the nodes. A value that already has a finding is not checked again.
 func (s *Spec) validate(
 	doc Document, node *yaml.Node, config any, opt Options, known []finding.Finding,
 ) (fs []finding.Finding) {
@@ -263,7 +264,7 @@ func (s *Spec) otherKeys(e validator.FieldError) string {
 	return strings.Join(names, " ")
 }
 
-// path splits the validator's Config.items[0].name into items, 0, name. Map keys appear in brackets unescaped.
+// path splits the validator's Config.items[0].name into items, 0, name. Map keys are in brackets, unescaped.
 func path(namespace string) (keys []string) {
 	_, rest, _ := strings.Cut(namespace, ".") // name of the struct itself
 	for rest != "" {
@@ -291,8 +292,8 @@ func path(namespace string) (keys []string) {
 	return keys
 }
 
-// checkDefault reports a default that breaks its own field's rules. It doesn't check a tag that has a dive, or a rule
-// that may refer to other fields.
+// checkDefault reports a default that breaks its own field's rules. It skips tags with dive, or with rules that may
+// refer to other fields.
 func checkDefault(value any, tag string) error {
 	for rule := range strings.SplitSeq(tag, ",") {
 		name, _, _ := strings.Cut(rule, "=")

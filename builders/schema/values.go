@@ -9,7 +9,7 @@ import (
 	"github.com/nat-go/nat-go/internal/secret"
 )
 
-// Secret is text that is never shown: it prints as "[secret]", or as nothing if it is empty.
+// Secret is text that is never shown. It prints as "[secret]", or as "" if it is empty.
 type Secret struct{ hidden }
 
 type hidden = secret.Text
@@ -21,7 +21,7 @@ func (s Secret) Reveal() string { return s.hidden.Reveal() }
 type Size int64
 
 // units lists the binary units, then the others. String uses the largest binary unit that divides the size. ParseSize
-// tries all units in this order; B comes last because the others end in it.
+// tries all units in this order; B is last because the others end in it.
 var units = []struct {
 	name string
 	size int64

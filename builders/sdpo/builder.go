@@ -181,7 +181,7 @@ func (w *work) trace(t *trace) {
 	w.countCalls(t)
 	w.nearMisses(t)
 	var sites []builders.Site
-	var found []*failure // the failure behind each site
+	var found []*failure // the failure that each site is based on
 	last := 0            // position of the last message that a site needs
 	for _, f := range w.sitesOf(t) {
 		if !first(w.seen, t, f.turn, f.seq) {
@@ -221,8 +221,8 @@ func (w *work) trace(t *trace) {
 	})
 }
 
-// targetsOf returns the turns that a failure's hint should change. A parting doesn't have a next turn, since no error
-// follows its action.
+// targetsOf returns the turns that a failure's hint should change. A parting doesn't have a next turn, because no
+// error follows its action.
 func (b *Builder) targetsOf(f *failure) []builders.Target {
 	var all []builders.Target
 	if !b.cfg.emits(emitDistillation) {
@@ -268,7 +268,7 @@ func foundBy(found []*failure) json.Raw {
 	return append(m, '}')
 }
 
-// countCalls counts the calls that were judged. Without a list of tools, neither unknown tools nor schema violations
+// countCalls counts the calls that were checked. Without a list of tools, neither unknown tools nor schema violations
 // can be detected.
 func (w *work) countCalls(t *trace) {
 	n := int64(0)
@@ -283,8 +283,8 @@ func (w *work) countCalls(t *trace) {
 	}
 }
 
-// nearMisses emits a drop for each result that mentions a failure but isn't one, with the rule and the evidence against
-// it.
+// nearMisses emits a drop for each result that mentions a failure but doesn't count as one, with the rule and the
+// evidence against it.
 func (w *work) nearMisses(t *trace) {
 	for i := range t.nearly {
 		n := &t.nearly[i]
@@ -318,7 +318,7 @@ func (w *work) site(t *trace, f *failure, target builders.Target) *builders.Site
 	case why != "":
 	case w.sites >= w.cfg.MaxSites:
 		why = siteBudget
-	case w.out.Over(w.ctx): // ask no source in vain
+	case w.out.Over(w.ctx): // don't ask a source needlessly
 		return nil
 	default:
 		s.siblings = w.siblings
@@ -341,8 +341,8 @@ func (w *work) site(t *trace, f *failure, target builders.Target) *builders.Site
 	}
 }
 
-// countOrphans handles results that don't belong to a call. It drops a site for each one that shows an error, and
-// counts the others.
+// countOrphans handles results that don't belong to a call. It drops a site for each such result that shows an error,
+// and counts the others.
 func (w *work) countOrphans(t *trace) {
 	for _, at := range t.orphans {
 		if !first(w.seen, t, at, -1) {

@@ -11,8 +11,8 @@ import (
 type call struct {
 	turn   int   // the assistant message
 	seq    int   // position among its message's calls
-	result int   // the first tool message that answers it; -1 if none does
-	more   []int // further ones
+	result int   // the first tool message that answers it; -1 if there is none
+	more   []int // further tool messages that answer it
 	made   *chat.ToolCall
 }
 
@@ -59,8 +59,8 @@ func link(walk []*ttc.Node) (calls []call, orphans []int) {
 	return calls, orphans
 }
 
-// answered returns the call that a result belongs to: the first without a result, or else the last; -1 if there are no
-// calls. A result with a name but without an id belongs to a call of that name.
+// answered returns the call that a result belongs to: the first call without a result or, failing that, the last
+// call. It returns -1 if there are no calls. A result with a name but without an id belongs to a call of that name.
 func answered(calls []call, among []int, m *chat.Message) int {
 	last := -1
 	for _, c := range among {

@@ -2,7 +2,7 @@ package sdpo
 
 import "github.com/nat-go/nat-go/ttc/ledger"
 
-// Reasons that a call yields no site or repair, or that an example yields no record.
+// Reasons why a call yields no site or repair, or an example yields no record.
 const (
 	hintFailed      ledger.Reason = "hint_failed"
 	hintDeclined    ledger.Reason = "hint_declined"

@@ -23,8 +23,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// commandSource queries a user's program: one JSON object per line in, one per line out. Every answer is stored in a
-// file under the hash of its question and never requested again, so a run that is repeated or resumed produces the same
+// commandSource queries a user's program: with one JSON object per line in each direction. Every answer is stored in
+// a file under the hash of its question and is not requested again, so a repeated or resumed run produces the same
 // records. Failures are not stored, so a resumed run asks those questions again unless their groups were already
 // committed. The file is locked while a question is pending, so processes that share it ask each question once.
 type commandSource struct {
@@ -73,7 +73,7 @@ type stored struct {
 	Input  string  `json:"input"`          // the question's id
 	Hint   *string `json:"hint,omitempty"` // nil means no hint is wanted
 	Kind   string  `json:"kind,omitempty"`
-	Failed string  `json:"failed,omitempty"` // why there is no answer
+	Failed string  `json:"failed,omitempty"` // reason why there is no answer
 }
 
 func (c *commandSource) hint(ctx context.Context, s *site) (hint, error) {
@@ -96,7 +96,7 @@ func (c *commandSource) hint(ctx context.Context, s *site) (hint, error) {
 	if a.Hint != nil {
 		h.text = *a.Hint
 	}
-	if cmp.Or(a.Kind, c.cfg.Kind) == "knowable" { // anything else in a stored answer counts as hindsight
+	if cmp.Or(a.Kind, c.cfg.Kind) == "knowable" { // other values in a stored answer mean hindsight
 		h.kind = builders.Knowable
 	}
 	return h, nil
@@ -172,7 +172,7 @@ func (c *commandSource) ask(ctx context.Context, q *question) (a stored, err err
 	if a = c.run(ctx, q); ctx.Err() != nil {
 		return a, context.Cause(ctx)
 	}
-	if a.Failed != "" { // kept only in memory, so other builders ask the question again
+	if a.Failed != "" { // not stored, so other builders ask the question again
 		c.known[q.ID] = a
 		return a, nil
 	}
@@ -199,7 +199,7 @@ func answersError(err error) error {
 	return fmt.Errorf("hints.command.answers: %w", err)
 }
 
-// takeIn reads the lines added to the file since it was last read. A line cut off by a crash is removed.
+// takeIn reads the lines that were added to the file since the last read. It removes a line that a crash truncated.
 func (c *commandSource) takeIn(f *os.File) error {
 	if _, err := f.Seek(c.read, io.SeekStart); err != nil {
 		return answersError(err)
@@ -218,7 +218,7 @@ func (c *commandSource) takeIn(f *os.File) error {
 		if _, twice := c.known[a.Input]; !twice && a.Failed == "" { // older versions stored failures
 			c.known[a.Input] = a
 		}
-		c.read += int64(len(line)) + 1 // and its newline
+		c.read += int64(len(line)) + 1 // includes the newline
 	}
 	return nil
 }

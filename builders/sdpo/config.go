@@ -110,7 +110,7 @@ func (c *Config) finds(sites string) bool { return slices.Contains(c.Sites, site
 
 func (c *Config) emits(what string) bool { return slices.Contains(c.Emit, what) }
 
-// nameOf is the opposite of kindOf.
+// nameOf is the inverse of kindOf.
 func nameOf(k builders.HintKind) string {
 	return []string{builders.Knowable: "knowable", builders.Hindsight: "hindsight"}[k]
 }
@@ -135,7 +135,7 @@ func (c *Config) notAsked(target builders.Target) string {
 	return text + "not asked: " + strings.Join(others, ", ") + " (hints.sources)"
 }
 
-// relate finds settings that are valid on their own but can't be combined. The rules for a single setting are in its
+// relate finds settings that are valid individually but can't be combined. The rules for a single setting are in its
 // tag.
 func (c *Config) relate() error {
 	h := &c.Hints

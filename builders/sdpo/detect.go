@@ -14,7 +14,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// sourceFlag is the rule for a source's statement about a result, made outside the result's content.
+// sourceFlag is the rule for sources that mark a result as an error outside the result's content.
 const sourceFlag = "source_flag"
 
 // detector finds the results of failed calls.
@@ -63,8 +63,8 @@ func newDetector(c *Detect) (*detector, error) {
 // is a near miss.
 type finding struct {
 	class, rule string
-	quote, why  string // the words that the rule matched; for a near miss, the evidence against it
-	supported   bool   // set for a near miss that the agent's next turn may settle
+	quote, why  string // the text that the rule matched and, for a near miss, the evidence against it
+	supported   bool   // set for a near miss that the agent's next turn may decide
 }
 
 // read judges a result. The user's rules come first, then the source's flags, then the content of the result.
@@ -153,7 +153,7 @@ func toldOf(n *ttc.Node) (e told) {
 	return e
 }
 
-// saysSucceeded reports whether the source or the message says outright that the call succeeded.
+// saysSucceeded reports whether the source or the message explicitly says that the call succeeded.
 func saysSucceeded(n *ttc.Node) bool {
 	if flagged, said := evidence.Flagged(n); flagged || !said {
 		return false
@@ -164,7 +164,7 @@ func saysSucceeded(n *ttc.Node) bool {
 	})
 }
 
-// content is the text of a result, and its value if the text is JSON, which is parsed on demand.
+// content is the text of a result. If the text is JSON, its value is parsed on demand.
 type content struct {
 	text  string
 	whole func() json.Raw
@@ -181,8 +181,8 @@ func contentOf(text string) *content {
 	})}
 }
 
-// lazy returns a regular expression that is compiled on first use. Compiling them all up front added a millisecond to
-// the start of processes that serve other builders.
+// lazy returns a regular expression that is compiled on first use. Processes that serve other builders then don't
+// compile it at startup.
 func lazy(expr string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }

@@ -1,14 +1,14 @@
-// Package sdpo finds failed tool calls in agent traces and, for each, a hint that would have prevented it: the error
-// sites of hint distillation (SDPO). From a site, the collator builds two rows: a student row with the rollout
-// unchanged, and a teacher row with the same tokens and the hint spliced in.
+// Package sdpo finds failed tool calls in agent traces and, for each, a hint that would have prevented the failure.
+// These are the error sites of hint distillation (SDPO). From a site, the collator builds two rows: a student row
+// with the rollout unchanged, and a teacher row with the same tokens and the hint spliced in.
 //
 // # What is a site
 //
-// A call failed if the source says so, if its result does (package evidence; the README lists the rules), or if the
-// call itself is wrong (arguments that are not JSON, a tool that doesn't exist, a schema violation). A result belongs
-// to the nearest preceding call with its id. A false error site silently trains a model away from a good call, so
-// evidence is weighed by its position and its share of the result, never by the tool's name. Timeouts, 429 and
-// 5xx are not the fault of the call and don't count, and a failure repeated verbatim counts once.
+// A call failed if the source or the result says so (package evidence; the README lists the rules), or if the call
+// itself is invalid (arguments that are not JSON, a tool that doesn't exist, a schema violation). A result belongs to
+// the nearest preceding call with its id. Because a false error site would silently train a model not to make a
+// correct call, evidence is weighed by its position and its share of the result, never by the tool's name. Timeouts,
+// 429 and 5xx are not the fault of the call and don't count. A failure that is repeated verbatim counts once.
 //
 // With `sites: divergence`, a site is the action at which a scored rollout diverges from better ones for its task,
 // judging by their writes. The README describes the search.
@@ -22,12 +22,12 @@
 // could not have known, so a setting can exclude it. A hint that repeats a run of the target's words is refused,
 // because the teacher would copy it.
 //
-// The builder is pure: the answers from a user's program are stored in a file under the hash of the question, and a
-// stored question is never asked again.
+// The builder is pure, because the answers from a user's program are stored in a file under the hash of the question,
+// and a stored question is never asked again.
 //
-// # What else a site yields
+// # Other records from a site
 //
-// repair_pairs prefer the later turn that succeeded to the failed turn, at the failed turn's prompt. The chosen turn
+// A repair pair prefers the later, successful turn to the failed turn, with the failed turn's prompt. The chosen turn
 // was sampled after the error was seen, so these pairs are marked off-policy. demonstrations are the successful turns
 // in their original positions.
 //

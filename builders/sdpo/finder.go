@@ -17,7 +17,7 @@ type Found struct {
 	Class string // class of error, or divergence
 }
 
-// NewFinder returns a finder for the given sites: failed_calls, divergence or both. The error names the invalid
+// NewFinder returns a finder for the given sites: failed_calls, divergence or both. An error names the invalid
 // pattern.
 func NewFinder(sites []string, d Detect) (f *Finder, err error) {
 	if err = schema.Validate(&d); err != nil {

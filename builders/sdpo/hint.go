@@ -24,18 +24,18 @@ type hint struct {
 	text   string
 	source string
 	kind   builders.HintKind
-	none   bool // the source rejects any hint here, and no other source is asked
+	none   bool // the source rules out a hint here, so no other source is asked
 	short  bool // the environment's message was too long and has been shortened
 }
 
-// source supplies hints. Empty text is not an answer unless the hint's none field is set. An error means that the
-// source failed, and its text may be shown as the reason for a missing hint.
+// source supplies hints. Empty text is not an answer unless none is set. An error means that the source failed; its
+// text may be shown as the reason for a missing hint.
 type source interface {
 	hint(ctx context.Context, s *site) (hint, error)
 }
 
-// hintFor asks the sources in order; the first answer wins. If one fails, the next is asked; if none answers, the first
-// failure is the reason for the missing hint.
+// hintFor asks the sources in order and returns the first answer. If a source fails, it asks the next. If none
+// answers, the first failure is the reason for the missing hint.
 func (b *Builder) hintFor(ctx context.Context, s *site) (h hint, why ledger.Reason, detail string) {
 	why = noHint
 	failure := ""
@@ -173,8 +173,8 @@ func (s *site) variables(failed string) (template.Input, error) {
 	return template.Input{Tools: tools, Kwargs: vars, Limits: ruleLimits}, err
 }
 
-// schemaSource derives hints from the tool list and the tool's schema. It handles only faults in the call itself, as
-// found by the checker or, failing that, as reported by the source; see told.go.
+// schemaSource derives hints from the tool list and the tool's schema. It handles only faults in the call itself,
+// which the checker found or, otherwise, the source reported; see told.go.
 type schemaSource struct{}
 
 func (schemaSource) hint(_ context.Context, s *site) (hint, error) {

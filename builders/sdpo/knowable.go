@@ -12,8 +12,8 @@ import (
 
 // kindOfHint returns the kind of a hint that repeats the environment's message. It is knowable if the tool's
 // definition, alone or together with a single message before the target turn, contains all the names, numbers and
-// specific words in the hint. Spread over several messages, the same words mean something else: a flight in one message
-// and seats in another don't imply that the flight has no seats left. A hint that names nothing is hindsight, since
+// specific words in the hint. The same words in several messages may mean something else: a flight in one message and
+// seats in another don't imply that the flight has no seats left. A hint that names nothing is hindsight, because
 // only the environment knows that the call fails.
 func (s *site) kindOfHint(text string, wording map[string]bool) builders.HintKind {
 	var named []string
@@ -107,7 +107,7 @@ func nameWords(text string) (all []string) {
 	return all
 }
 
-// singular strips a plural's s.
+// singular strips the s of a plural.
 func singular(w string) string {
 	if len(w) > 3 && strings.HasSuffix(w, "s") && !strings.HasSuffix(w, "ss") {
 		return w[:len(w)-1]
@@ -115,7 +115,7 @@ func singular(w string) string {
 	return w
 }
 
-// empty lists words that don't name anything: function words, and words that programs use to report errors.
+// empty lists words that name nothing: function words, and words that programs use to report errors.
 var empty = evidence.Set(strings.Fields(`
 		a an the this that these those it its he she they them their you your i we our is are was were be been being am
 		has have had do does did done will would can could cannot can't may might must shall should not no none nor and

@@ -7,7 +7,7 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// leaks reports whether a hint repeats at least run consecutive words of the target, or the whole of a shorter one.
+// leaks reports whether a hint repeats at least run consecutive words of the target, or a shorter target as a whole.
 // A teacher that sees such a hint would copy it instead of judging. Words are letters, digits and underscores;
 // punctuation between them is ignored, so quoted or re-indented copies are found too. The collator compares exact
 // tokens as well.

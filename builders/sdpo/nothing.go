@@ -17,7 +17,7 @@ const (
 	countedWithoutTools = "calls_without_tools"
 )
 
-// NearMisses keeps the drops for results that nearly counted as failures, sorted by their rules' positions in
+// NearMisses holds the drops for results that almost counted as failures, sorted by their rules' positions in
 // evidence.Rules. It discards all but the first shownNearMisses.
 type NearMisses struct {
 	list []ledger.Drop

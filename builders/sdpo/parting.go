@@ -20,11 +20,11 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// deed is a call that didn't fail.
+// deed is a successful call.
 type deed struct {
 	*call
 	writes bool
-	// numbers from a texts map: key for the tool and its canonical arguments together, result for the call's result
+	// numbers from a texts map: key identifies the tool and its canonical arguments, result the call's result
 	key, result int
 }
 
@@ -48,10 +48,10 @@ type course struct {
 	rank   int           // the rollout's rank by reward among the task's rollouts
 
 	parting parting
-	why     ledger.Reason // why the rollout doesn't have a parting
+	why     ledger.Reason // reason why the rollout has no parting
 }
 
-// add adds the rollout's next deed. If a read is repeated before the next write, its last result counts.
+// add adds the rollout's next deed. If a read is repeated before the next write, only its last result is kept.
 func (c *course) add(d deed) {
 	switch c.deeds = append(c.deeds, d); {
 	case d.writes:
@@ -80,9 +80,9 @@ func (c *course) next(written int) int {
 // parting is the action at which the value of a rollout's state drops most. The value of a state is the mean reward of
 // the rollouts that pass through it.
 type parting struct {
-	at            *deed // nil if the parting is the answer, because the rollout ends without another write
+	at            *deed // nil if the rollout ends without another write, so that the parting is the answer
 	before, after value
-	// the write made there by the best rollout that acted differently; nil if it made no further write
+	// the write that the best rollout with a different action made there; nil if it made no further write
 	sibling *deed
 }
 
@@ -96,8 +96,8 @@ type value struct {
 type crowd struct {
 	rollouts int
 	best     int // lowest rank among the rollouts, if there are any
-	// The compensated sum of the rollouts' rewards: the sum and the digits lost in rounding, so that the order of the
-	// additions doesn't matter. The rewards are scaled down so that the sum can't overflow.
+	// The compensated sum of the rollouts' rewards: the sum and the digits lost in rounding, which makes the sum
+	// independent of the order. The rewards are scaled down so that the sum can't overflow.
 	sum, lost float64
 }
 
@@ -125,7 +125,7 @@ func (b bits) has(at int) bool { return b[at/64]>>(at%64)&1 != 0 }
 func (b bits) add(at int)      { b[at/64] |= 1 << (at % 64) }
 func (b bits) remove(at int)   { b[at/64] &^= 1 << (at % 64) }
 
-// lineup is a task's rollouts, ordered by their writes, so that rollouts that reached the same state are neighbours.
+// lineup is a task's rollouts, ordered by their writes, so that rollouts that reached the same state are adjacent.
 type lineup struct {
 	all    []*course
 	alone  []crowd   // one crowd for each rollout
@@ -163,8 +163,8 @@ func newLineup(all []*course) *lineup {
 	return l
 }
 
-// next returns the state after a write. For the key 0, it returns the final state of the rollouts that wrote nothing
-// more.
+// next returns the state after a write. For the key 0, it returns the final state of the rollouts without further
+// writes.
 func (l *lineup) next(s *state, key int) *state {
 	if s.after == nil {
 		s.after = map[int]*state{}
@@ -180,8 +180,8 @@ func (l *lineup) next(s *state, key int) *state {
 	return s.after[key]
 }
 
-// reading returns the results that the rollouts in a state got for a read, or nil if none of them got a result other
-// than the given one.
+// reading returns the results that the rollouts in a state got for a read, or nil if all of them got the given
+// result.
 func (l *lineup) reading(s *state, d *deed) *reading {
 	if s.reads == nil {
 		s.reads = map[int]*reading{}
@@ -248,7 +248,7 @@ func (c *comparison) read(d *deed) {
 
 // leave advances to the state after the rollout's next write, and returns the rollouts that are still in the same
 // state. key identifies the write; 0 means that none follows. The step becomes the rollout's parting if it lowers the
-// state's value, and by more than each earlier step did.
+// value of the state more than every earlier step.
 func (c *comparison) leave(key int) crowd {
 	self, here := c.all[c.at], c.here
 	c.here = c.next(here, key)
@@ -284,9 +284,9 @@ func (c *comparison) leave(key int) crowd {
 }
 
 // part finds the point where each of a task's rollouts diverges from the better ones. Rollouts that got different
-// results for the same read aren't in the same state. A read that others didn't perform doesn't count as a difference,
-// since rollouts for the same task rarely perform the same reads. The best rollouts, and rollouts with the same writes
-// as a better one, don't diverge.
+// results for the same read aren't in the same state. A read that others didn't perform is not a difference, because
+// rollouts for the same task rarely perform the same reads. The best rollouts don't diverge, nor do rollouts with the
+// same writes as a better one.
 func part(all []*course) {
 	l := newLineup(all)
 	begin, rest := &state{to: len(all)}, make(bits, len(all)/64+1)
@@ -320,7 +320,8 @@ func part(all []*course) {
 	}
 }
 
-// partings finds where each of a group's rollouts diverges from better ones, or why it doesn't.
+// partings finds the point where each of a group's rollouts diverges from better ones, or the reason why there is
+// none.
 func (b *Builder) partings(traces [][]*trace) {
 	all := b.courses(traces)
 	part(all)
@@ -378,7 +379,7 @@ func (b *Builder) course(t *trace, known texts) *course {
 	return c
 }
 
-// asFailure returns a rollout's parting as a failure, so that it can be given a hint. A parting at the answer belongs
+// asFailure returns a rollout's parting as a failure, for which a hint can be found. A parting at the answer belongs
 // to the model's last turn; asFailure returns nil if that turn doesn't exist.
 func (c *course) asFailure(p parting) *failure {
 	f := &failure{class: divergence, rule: divergence, parting: &p}
@@ -479,8 +480,8 @@ func (b *Builder) writes(made *chat.ToolCall, tool *chat.Tool) bool {
 
 var humps = regexp.MustCompile(`(\p{Ll})(\p{Lu})`)
 
-// readers are words that begin the names of read-only tools; people are words in the names of tools that hand over to
-// people or other agents.
+// readers lists words at the start of the names of read-only tools; people lists words in the names of tools that
+// hand over to people or other agents.
 var (
 	readers = evidence.Set(strings.Fields(`get list search find read fetch look lookup query show view describe check count
 		calculate compute estimate think compare validate verify browse inspect grep glob ls cat web`))

@@ -12,8 +12,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// repair emits the records that a repaired failure yields in addition to distillation: a preference for the call that
-// succeeded over the one that failed, and the successful turn as a demonstration.
+// repair emits the other records of a repaired failure: a preference for the successful call over the failed one, and
+// the successful turn as a demonstration.
 func (w *work) repair(t *trace, f *failure) {
 	pairs, demos := w.cfg.emits(emitRepairPairs), w.cfg.emits(emitDemonstrations)
 	if !pairs && !demos {
@@ -45,11 +45,11 @@ func (w *work) repair(t *trace, f *failure) {
 	w.out.Record(&builders.Preference{
 		Head:   head,
 		Prompt: emit.Span(w.at, t.nodes[f.turn-1], 0),
-		// The turns' token ids, if any, were sampled at another prompt.
+		// Written inline, because any token ids of the turns were sampled with another prompt.
 		Chosen: emit.Inline(t.walk[good].Message), Rejected: emit.Inline(t.walk[f.turn].Message),
 		Reward: 1, ScoreName: "call_worked", ChosenScore: 1, RejectedScore: 0, RejectedIndex: 0, ChosenIndex: 1,
-		// The chosen turn was sampled after the error was seen, not at this prompt: it is off-policy here, regardless
-		// of the model that sampled it.
+		// The chosen turn was sampled after the error, not with this prompt, so it is off-policy here, regardless of the
+		// model that sampled it.
 		ChosenPolicy:   strings.TrimSpace(w.group.Examples[w.at].Policy + " after the error"),
 		RejectedPolicy: cmp.Or(t.walk[f.turn].Policy, w.group.Examples[w.at].Policy),
 	})

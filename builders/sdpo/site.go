@@ -23,8 +23,8 @@ type trace struct {
 	calls     []call
 	orphans   []int
 	failures  []failure
-	parted    *failure      // where the rollout diverges from better ones for its task; nil if it doesn't
-	noParting ledger.Reason // why parted is nil; empty if no parting was searched for
+	parted    *failure      // point where the rollout diverges from better ones for its task; nil if there is none
+	noParting ledger.Reason // reason why parted is nil; empty if there was no search for a parting
 	nearly    []nearMiss
 	hashes    []xxh3.Uint128 // hashes of prompts; see prompts
 }
@@ -37,12 +37,12 @@ type failure struct {
 	told      told     // the source's annotation of the error
 	fault     *fault   // the defect of the call itself, if any
 	text      string   // text of the result
-	parting   *parting // set if the site is a parting from better rollouts rather than a failed call
+	parting   *parting // set if the site is a parting instead of a failed call
 	transient bool
 	repeated  bool // the previous call was the same and failed the same way
 }
 
-// nearMiss is a result that reads like a failure but isn't one under the rules.
+// nearMiss is a result that looks like a failure but isn't one under the rules.
 type nearMiss struct {
 	call
 	finding
@@ -92,7 +92,7 @@ func (b *Builder) judge(t *trace, c call) (f failure, nearly finding, failed boo
 		}
 		f.text = textOf(&t.walk[f.result].Message)
 		if f.class == "" && f.fault != nil && f.fault.class != argumentsNotJSON && saysSucceeded(t.walk[f.result]) {
-			f.fault = nil // the source says that the call succeeded, so the list of tools is incomplete
+			f.fault = nil // the source says that the call succeeded, so the list of tools must be incomplete
 		}
 	}
 	b.detector.annotate(t, &f)
@@ -127,9 +127,9 @@ func (d *detector) annotate(t *trace, f *failure) {
 	}
 }
 
-// toldTurns adds failures that the source reports but no call in the trace shows: for a turn that calls a tool only in
-// its text, and for a result or user message after a turn. Such a failure belongs to the nearest assistant turn at or
-// before that position.
+// toldTurns adds failures that the source reports but that belong to no call in the trace: for a turn that calls a
+// tool only in its text, and for a result or user message after a turn. Such a failure belongs to the nearest
+// assistant turn at or before that position.
 func (d *detector) toldTurns(t *trace) {
 	if !d.classes[evidence.Flag] || d.silenced[sourceFlag] {
 		return
@@ -163,8 +163,8 @@ func (d *detector) toldTurns(t *trace) {
 	slices.SortStableFunc(t.failures, func(x, y failure) int { return cmp.Or(x.turn-y.turn, x.seq-y.seq) })
 }
 
-// toldAt marks an assistant turn as a failure because the source says so, or adds the source's information to the
-// turn's failure. The error appears at the given position.
+// toldAt marks an assistant turn as a failure that the source reports, or adds the source's information to the turn's
+// failure. The error appears at the given position.
 func (d *detector) toldAt(t *trace, turn, at int, of told) {
 	n := t.walk[at]
 	for i := range t.failures {
@@ -204,7 +204,7 @@ var regrets = lazy(`(?i)\b(?:sorry|apologi[sz]e|apologies|unfortunately|seems? (
 	`the .{1,40} failed)|did(?:n't| not) work|failed|an error|let me (?:try|fix|correct)|try again|my mistake)\b`)
 
 // supports reports whether the agent's next turn treats a result as a failure by apologising or calling the same tool
-// again. Such a turn settles a case that a rule left open, but is not evidence on its own.
+// again. Such a turn decides a case that a rule left open, but is not evidence on its own.
 func (t *trace) supports(c call, result int) bool {
 	next := t.nextTurn(result)
 	if next < 0 {
@@ -234,7 +234,7 @@ type site struct {
 	siblings siblings // for the source "success"
 }
 
-// locate finds a failure's target turn, or returns the reason it is missing.
+// locate finds a failure's target turn, or returns the reason why it is missing.
 func (t *trace) locate(f *failure, target builders.Target) (s site, why ledger.Reason) {
 	s = site{trace: t, failure: f, target: target, at: f.turn}
 	if target == builders.NextTurn {
@@ -255,7 +255,7 @@ func (t *trace) locate(f *failure, target builders.Target) (s site, why ledger.R
 }
 
 // nextTurn returns the assistant turn that responds to a result: the next one, with only other results in between. It
-// returns -1 if the user speaks first or the walk ends.
+// returns -1 if a user message comes first or the walk ends.
 func (t *trace) nextTurn(result int) int {
 	for i := result + 1; i < len(t.walk); i++ {
 		switch m := &t.walk[i].Message; {

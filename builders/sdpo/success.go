@@ -14,7 +14,7 @@ import (
 )
 
 // successSource answers with the action of another rollout for the task at the same prompt, if that action succeeded,
-// or at the point where the rollouts part.
+// or with the action of a better rollout at the point where the rollouts diverge.
 type successSource struct{ leakRun int }
 
 func (src successSource) hint(_ context.Context, s *site) (hint, error) {
@@ -24,7 +24,7 @@ func (src successSource) hint(_ context.Context, s *site) (hint, error) {
 	return s.siblings.hint(s), nil
 }
 
-// siblings are a group's successful calls, by the prompt at which they were made. They are collected once per group.
+// siblings holds a group's successful calls, by prompt. They are collected once per group.
 type siblings map[xxh3.Uint128][]*chat.ToolCall
 
 // maxSiblings bounds the calls kept per prompt.
@@ -59,7 +59,7 @@ func (t *trace) failedTurns() map[int]bool {
 }
 
 // hint returns a successful call made at the site's prompt: one to the same tool if possible, otherwise the first.
-// Rollouts share a prompt if the messages before the turn have the same content; call ids are noise and are ignored.
+// Rollouts share a prompt if the messages before the turn have the same content, apart from call ids.
 func (sb siblings) hint(s *site) hint {
 	if s.target != builders.FailedTurn {
 		return hint{}

@@ -9,8 +9,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// toldKinds are the words that sources use for faults that a schema can explain, in lower case and without separators.
-// Any other kind is left to rules and commands.
+// toldKinds maps the words that sources use for faults that a schema can explain, in lower case and without
+// separators, to classes. Only rules and commands handle other kinds.
 var toldKinds = map[string]string{
 	unknownTool: "unknowntool nosuchtool toolnotfound unknownfunction nosuchfunction functionnotfound invalidtool " +
 		"toolnotavailable invalidtoolname nonexistenttool",
@@ -20,7 +20,7 @@ var toldKinds = map[string]string{
 		"missingargument missingarguments missingparameter wrongarguments typeerror",
 }
 
-// class returns the fault named by the source's kind of error, or "" if none is named.
+// class returns the class for the source's kind of error, or "" if there is none.
 func (e *told) class() string {
 	plain := strings.Map(func(r rune) rune {
 		switch {

@@ -42,7 +42,7 @@ type checker struct {
 	schemas map[xxh3.Uint128]*jsonschema.Schema
 }
 
-// maxSchemas bounds how many compiled schemas are kept.
+// maxSchemas is the maximum number of compiled schemas kept.
 const maxSchemas = 1000
 
 func newChecker(c *Detect) *checker {
@@ -78,8 +78,8 @@ func toolNamed(tools []chat.Tool, name string) *chat.Tool {
 	return nil
 }
 
-// arguments returns a call's arguments as a JSON object, or the reason they are not one. Empty arguments mean no
-// arguments, as in most frameworks.
+// arguments returns a call's arguments as a JSON object, or the reason why they are not one. As in most frameworks,
+// empty arguments mean no arguments.
 func arguments(made *chat.ToolCall) (args json.Raw, why string) {
 	text := strings.TrimSpace(made.Arguments)
 	if made.AsObject && made.Parsed != nil {
@@ -116,7 +116,7 @@ func (k *checker) violations(tool *chat.Tool, args json.Raw) []string {
 	}
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(args))
 	if err != nil {
-		return nil // the arguments can't be decoded, for example because of a lone surrogate, which no schema describes
+		return nil // not decodable, for example because of a lone surrogate
 	}
 	var found *jsonschema.ValidationError
 	if !errors.As(s.Validate(value), &found) || circular(found) {
@@ -128,15 +128,15 @@ func (k *checker) violations(tool *chat.Tool, args json.Raw) []string {
 	return slices.Compact(out)
 }
 
-// circular reports whether a validation found that the schema refers to itself endlessly, which says nothing about the
+// circular reports whether a validation failed because the schema refers to itself endlessly, and not because of the
 // arguments.
 func circular(e *jsonschema.ValidationError) bool {
 	_, is := e.ErrorKind.(*kind.RefCycle)
 	return is || slices.ContainsFunc(e.Causes, circular)
 }
 
-// moderate reports whether all numbers have a size that exact arithmetic can handle: 1e999999999 takes eleven bytes as
-// text and a gigabyte as a fraction.
+// moderate reports whether all numbers are small enough for exact arithmetic. As a fraction, 1e999999999 would take a
+// gigabyte.
 func moderate(v json.Raw) bool {
 	for n := range evidence.Scalars(v) {
 		mantissa, exponent, _ := strings.Cut(strings.ToLower(string(n)), "e")
@@ -185,8 +185,8 @@ func firstObject(o json.Raw, keys ...string) json.Raw {
 	return nil
 }
 
-// compile returns nil for a missing or unusable schema. The schema comes with the data and is not trusted. Nothing is
-// loaded from elsewhere.
+// compile returns nil for a missing or unusable schema. The schema comes with the data and is not trusted. External
+// references are not loaded.
 func compile(schema json.Raw) *jsonschema.Schema {
 	if schema == nil || len(schema) > 1<<20 || !moderate(schema) {
 		return nil

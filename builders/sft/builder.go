@@ -72,12 +72,12 @@ func scaleOf(g *ttc.Group) *ttc.Scales {
 	return own
 }
 
-// choice is a rollout or candidate that may be chosen.
+// choice is a rollout or candidate to choose from.
 type choice struct {
 	example, candidate int // candidate is -1 for a rollout
 	score              float64
 	scored             bool
-	why                ledger.Reason // why the choice isn't taken; empty if it is
+	why                ledger.Reason // reason why the choice isn't taken; empty if it is taken
 }
 
 // candidates chooses among the candidates for each turn of an example.
@@ -132,8 +132,8 @@ func (b *Builder) choose(g *ttc.Group, cs []choice, scale ttc.Scale, out *emit.O
 	}
 }
 
-// countedOnly is the name of the counter for imitated examples of an input in which all scores are the same. Such a
-// score doesn't show whether an example is good.
+// countedOnly is the name of the counter for examples that are imitated although all scores in the input are the
+// same, so that it is unknown whether the examples are good.
 const countedOnly = "only_score"
 
 // Remarks returns remarks for the user about a run, given the builder's counters.
@@ -146,7 +146,7 @@ func Remarks(counters map[string]int64) []string {
 		"set min_score to the lowest score to imitate, or select: all if the score doesn't matter", ledger.Quantity(n, "answer"))}
 }
 
-// judge sets why for every choice that can't be chosen.
+// judge sets why for every choice that can't be taken.
 func (b *Builder) judge(cs []choice, scale ttc.Scale) {
 	scored := slices.ContainsFunc(cs, func(c choice) bool { return c.scored })
 	worst, fails := scale.Worst(b.cfg.lower())
@@ -169,8 +169,8 @@ func (b *Builder) judge(cs []choice, scale ttc.Scale) {
 	}
 }
 
-// pick sets why for every choice that could be taken but isn't. It takes the first n distinct choices with the best
-// score.
+// pick takes the first n distinct choices with the best score, and sets why for the others that could have been
+// taken.
 func (b *Builder) pick(g *ttc.Group, cs []choice) {
 	if !b.cfg.best() {
 		return
@@ -181,7 +181,7 @@ func (b *Builder) pick(g *ttc.Group, cs []choice) {
 			best = i
 		}
 	}
-	if best < 0 { // none of the choices that can be taken has a score, so all of them are taken
+	if best < 0 { // none of the available choices has a score, so take all of them
 		return
 	}
 	taken := map[xxh3.Uint128]bool{}
@@ -254,7 +254,7 @@ func (b *Builder) branch(
 	for last >= 0 && !flags[last] {
 		last--
 	}
-	if last < 0 { // no turns are selected, earlier branches train on them, or their calls failed
+	if last < 0 { // no turns are selected, or all were trained on in earlier branches or had failed calls
 		return false
 	}
 	out.Count("trailing_messages", int64(len(walk)-1-last))

@@ -9,7 +9,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// contentOf returns a hash of a choice's content, which is equal for choices with the same words.
+// contentOf returns a hash of a choice's content, which is equal for choices with the same text.
 func contentOf(g *ttc.Group, c *choice) xxh3.Uint128 {
 	ex := g.Examples[c.example]
 	h := xxh3.New128()

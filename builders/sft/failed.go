@@ -48,7 +48,7 @@ func failures(g *ttc.Graph, walk []int) map[int]failure {
 	return out
 }
 
-// callOf returns the call that a result answers, matched by id or else by position.
+// callOf returns the call that a result answers, matched by id or, without ids, by position.
 func callOf(m, result *chat.Message, next int) int {
 	if result.ToolCallID != "" {
 		for i := range m.ToolCalls {
@@ -108,13 +108,13 @@ func withoutFailed(
 	return messages, trained
 }
 
-// recorded reports whether the token ids of a walk were recorded, in which case its messages must not change.
+// recorded reports whether the token ids of a walk were recorded. If so, its messages must not change.
 func recorded(g *ttc.Graph, walk []int) bool {
 	return slices.ContainsFunc(walk, func(n int) bool { return g.Nodes[n].TokenIDs != nil })
 }
 
-// report counts the failed calls on a walk and the turns that made them, unless an earlier branch had them. If the
-// calls are removed, it also drops each of these turns, and returns the removal as an edit.
+// report counts the failed calls on a walk and the turns that made them, unless an earlier branch contained them. If
+// the calls are removed, it also drops each of these turns, and returns the removal as an edit.
 func report(
 	ex *ttc.Example, walk []int, failing map[int]failure, told []bool, remove bool, out *emit.Output,
 ) (edits builders.Edits) {

@@ -120,8 +120,8 @@ func (b *Builder) leave(ex *ttc.Example, unmet map[string]int64, out *emit.Outpu
 	}
 }
 
-// noState means that an example doesn't have a state at the requested points, or that the where expression excludes all
-// of them.
+// noState means that an example has no state at the requested points, or that the where expression excludes all such
+// states.
 const noState ledger.Reason = "no_state"
 
 // turns returns every k-th turn in the branches of an example.

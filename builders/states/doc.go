@@ -1,5 +1,5 @@
-// Package states builds prompts without answers (`_type: states_traj_builder`), for trainers that sample on their own:
-// GRPO, online DPO, distillation.
+// Package states builds prompts without answers (`_type: states_traj_builder`), for trainers that sample answers
+// themselves: GRPO, online DPO, distillation.
 //
 // A state is the prompt of a turn in a recorded rollout: at a failed call, at the action where the rollout diverges
 // from better ones for its task (both as package sdpo finds them), or at every k-th turn. The `where` setting may

@@ -8,8 +8,8 @@ type open struct {
 	char byte
 }
 
-// unclosed finds a quote that is never closed, or a bracket that is closed by the wrong kind or still open at end,
-// where the library gave up. The result may be several lines above end. unclosed returns nil if it finds neither.
+// unclosed finds an unclosed quote, or a bracket that is closed by a bracket of another kind or is still open at end,
+// where the library reported an error. The result may be several lines above end. It is nil if there is neither.
 func unclosed(text []byte, end int) *open {
 	var stack []open
 	for i := 0; i < min(end+1, len(text)); i++ {
@@ -38,8 +38,8 @@ func unclosed(text []byte, end int) *open {
 	if len(stack) == 0 {
 		return nil
 	}
-	// An unclosed bracket on an earlier line is the more likely mistake, because one on the line where the library
-	// stopped may be closed further on.
+	// An unclosed bracket on an earlier line is the more likely mistake, because a bracket on the line where the library
+	// stopped may be closed later.
 	last := bytes.LastIndexByte(text[:min(end, len(text))], '\n')
 	for i := len(stack) - 1; i >= 0; i-- {
 		if stack[i].at < last {

@@ -13,8 +13,8 @@ import (
 	"github.com/nat-go/nat-go/builders/finding"
 )
 
-// Document is a YAML mapping whose nodes record where they were written, in one file or in several merged ones. Aliases
-// and merge keys are resolved at parse time, so every node has exactly one position.
+// Document is a YAML mapping whose nodes record their positions, in one file or in several merged ones. Aliases and
+// merge keys are resolved at parse time, so every node has exactly one position.
 type Document struct {
 	Root    *yaml.Node
 	origins map[*yaml.Node]origin
@@ -27,7 +27,7 @@ type origin struct {
 	rewrote bool
 }
 
-// Merge merges over into d, recursively. Where both have a mapping, the two are merged; otherwise, over's value wins.
+// Merge merges over into d, recursively. Mappings in both are merged; otherwise, over's value takes precedence.
 func (d *Document) Merge(over *Document) {
 	maps.Copy(d.origins, over.origins)
 	merge(d.Root, over.Root)
@@ -44,7 +44,7 @@ func merge(base, over *yaml.Node) {
 		case !ok:
 			base.Content = append(base.Content, over.Content[i], over.Content[i+1])
 		case base.Content[j+1].Kind == yaml.MappingNode && over.Content[i+1].Kind == yaml.MappingNode:
-			base.Content[j] = over.Content[i] // findings about the block point at the file the user asked for
+			base.Content[j] = over.Content[i] // findings about the block refer to the file that the user named
 			merge(base.Content[j+1], over.Content[i+1])
 		default:
 			base.Content[j], base.Content[j+1] = over.Content[i], over.Content[i+1]
@@ -64,7 +64,7 @@ func keyIndex(m *yaml.Node, key string) int {
 	return -1
 }
 
-// listIndex returns the index that a step of a path names in a list, or -1.
+// listIndex returns the index in a list that a step of a path specifies, or -1.
 func listIndex(list *yaml.Node, step string) int {
 	if i, err := strconv.Atoi(step); err == nil && i < len(list.Content) {
 		return max(i, -1)
@@ -118,7 +118,7 @@ func (d *Document) Rewrite(n *yaml.Node, text string) {
 	}
 }
 
-// Written returns the text of a scalar as written in the file, and whether Rewrite has replaced it since.
+// Written returns the text of a scalar as written in the file, and whether Rewrite has replaced it.
 func (d *Document) Written(n *yaml.Node) (string, bool) {
 	if o := d.origins[n]; o.rewrote {
 		return o.written, true
@@ -137,7 +137,7 @@ func (d *Document) File(n *yaml.Node) string {
 // IsSecret reports whether a scalar was hidden.
 func (d *Document) IsSecret(n *yaml.Node) bool { return d.secrets[n] }
 
-// Hide masks a value in every snippet made from now on.
+// Hide masks a value in every snippet created afterwards.
 func (d *Document) Hide(n *yaml.Node) {
 	for _, c := range n.Content {
 		d.Hide(c)
@@ -180,7 +180,7 @@ func (d *Document) Report(n *yaml.Node, ptr string, f finding.Finding) finding.F
 	return d.origins[n].src.reportAs(n, d.origins[n], ptr, f)
 }
 
-// ReportText is like Report but points at part of a scalar's text.
+// ReportText is like Report, for part of a scalar's text.
 func (d *Document) ReportText(n *yaml.Node, piece, ptr string, f finding.Finding) finding.Finding {
 	line, col := d.find(n, piece)
 	if line == 0 {
@@ -208,7 +208,7 @@ func (d *Document) find(n *yaml.Node, piece string) (line, col int) {
 		return 0, 0
 	}
 	written, _ := d.Written(n)
-	// maximum length of the scalar, however it is escaped
+	// maximum length of the scalar, including escapes
 	most := len(`\u0000`)*utf8.RuneCountInString(written) + 64
 	for line = n.Line; line <= len(src.lines); line++ {
 		text := src.line(line)
@@ -226,8 +226,8 @@ func (d *Document) find(n *yaml.Node, piece string) (line, col int) {
 	return 0, 0
 }
 
-// Set puts a value at a path, creating mappings along the way, and records that all of it was written in src at the
-// nodes' own lines and columns. It returns false if the path leads through a scalar or past the end of a list.
+// Set puts a value at a path, creating mappings as needed, and records that it was written in src, at the nodes' own
+// lines and columns. It returns false if the path leads through a scalar or past the end of a list.
 func (d *Document) Set(path []string, value *yaml.Node, src *Source) bool {
 	d.own(value, src)
 	at := d.Root
@@ -270,14 +270,14 @@ func (d *Document) own(n *yaml.Node, src *Source) {
 }
 
 // Adopt attaches findings whose pointers are relative to block, such as a plugin's. If a finding also has a position
-// within the text that its pointer leads to, that position is used. at is block's own pointer. fallback is the node to
-// point at if a pointer leads nowhere.
+// within the text at its pointer, that position is used. at is block's own pointer. fallback is the node to use for a
+// pointer that doesn't exist.
 func (d *Document) Adopt(block, fallback *yaml.Node, at string, fs []finding.Finding) []finding.Finding {
 	out := make([]finding.Finding, len(fs))
 	for i, f := range fs {
 		path := SplitPointer(f.Pointer)
 		node := fallback
-		for n := len(path); n > 0; n-- { // the deepest part of the path that exists
+		for n := len(path); n > 0; n-- { // find the longest prefix of the path that exists
 			if key, v := LookupPair(block, path[:n]...); v != nil {
 				if node = v; v.Kind != yaml.ScalarNode && key != nil {
 					node = key

@@ -77,10 +77,10 @@ func Parse(name string, text []byte, lim Limits) (*Document, []finding.Finding) 
 	return doc, x.findings
 }
 
-// A variable reference is written ${NAME}, and its brace ends a flow mapping. NAT, which replaces references in the raw
-// text, accepts {host: ${HOST}}, but YAML does not. So while the text is parsed, each character of a reference is
-// replaced by one from the private use area, which preserves columns, and the originals are restored in the nodes. No
-// value is inserted here.
+// A variable reference is written ${NAME}, and its brace ends a flow mapping. NAT, which replaces references in the
+// raw text, accepts {host: ${HOST}}, but YAML does not. Therefore, before the text is parsed, each character of a
+// reference is replaced with one from the private use area, which preserves columns. The original characters are then
+// restored in the nodes. Values are not inserted here.
 const guardBase = 0xE100
 
 var (
@@ -111,7 +111,7 @@ func unguard(value string) string {
 	}, value)
 }
 
-// decodeNode guards against panics inside the YAML library, because hostile text must result in a finding.
+// decodeNode guards against panics inside the YAML library, because malicious text must also result in a finding.
 func decodeNode(dec *yaml.Decoder, n *yaml.Node) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -131,8 +131,8 @@ func Content(n *yaml.Node) *yaml.Node {
 
 var yamlLine = regexp.MustCompile(`^yaml: (?:line \d+: )?`)
 
-// syntax finds the position of a syntax error. The library reports at best the line of the construct, never the column.
-// Feeding it one byte at a time reveals how far it had read when it gave up.
+// syntax finds the position of a syntax error. The library reports at most the line of the construct, and no column.
+// Passing it one byte at a time shows how far it had read when it failed.
 func (s *Source) syntax(text []byte, err error) finding.Finding {
 	f := problem(CodeSyntax, "this is not YAML: "+yamlLine.ReplaceAllString(err.Error(), ""),
 		"check brackets, quotes and indentation on this line and the one before")
@@ -166,7 +166,7 @@ func tabbed(text []byte, at int) bool {
 }
 
 func stoppedAt(text []byte) int {
-	// Pad the text, so that the look-ahead never reaches its end.
+	// Pad the text so that the look-ahead does not reach its end.
 	r := oneByteReader{bytes.NewReader(slices.Concat(text, []byte("\n\n\n\n")))}
 	dec := yaml.NewDecoder(r)
 	for {
@@ -188,7 +188,7 @@ func isForbidden(r rune) bool {
 	return unicode.IsControl(r) && !strings.ContainsRune("\t\n\r\u0085", r) || r == 0xfffe || r == 0xffff
 }
 
-// lookAhead is the number of bytes that the library's scanner reads past an offending character.
+// lookAhead is the number of bytes that the library's scanner reads after an invalid character.
 const lookAhead = 3
 
 type oneByteReader struct{ *bytes.Reader }

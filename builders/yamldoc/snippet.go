@@ -53,8 +53,8 @@ func (s *Source) snippet(line, col, end int) string {
 	return cropped(out, from, max(to, from+1))
 }
 
-// hiddenIn finds the ranges of characters that look secret. If cut is set, the text begins in the middle of a line, and
-// its first word may be the end of a secret.
+// hiddenIn finds the ranges of characters that look like secrets. If cut is set, the text begins in the middle of a
+// line, and its first word may be the end of a secret.
 func hiddenIn(text []rune, cut bool) (hide [][2]int) {
 	whole := string(text)
 	for _, span := range secret.SpansOfSetting(whole) {
@@ -66,7 +66,7 @@ func hiddenIn(text []rune, cut bool) (hide [][2]int) {
 	return hide
 }
 
-// cropped keeps the part of a long line around the caret, and keeps tabs so that the caret lines up.
+// cropped returns the part of a long line around the caret, with its tabs, so that the caret lines up.
 func cropped(line []rune, from, to int) string {
 	lead, tail := "", ""
 	if len(line) > snippetWidth {
@@ -89,8 +89,8 @@ func cropped(line []rune, from, to int) string {
 	return lead + strings.Map(printable, string(line)) + tail + "\n" + indent + strings.Repeat("^", max(1, to-from))
 }
 
-// printable keeps a hostile file's control characters off the terminal, replacing each with one character so that the
-// caret lines up.
+// printable replaces each control character of a file with one printable character, which protects the terminal and
+// keeps the caret aligned.
 func printable(r rune) rune {
 	if r == '\t' || terminal.Safe(r) {
 		return r

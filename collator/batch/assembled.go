@@ -126,8 +126,7 @@ func (a *Assembled) Apart() []*Row {
 	})
 }
 
-// combine pairs each rollout with its teacher, and returns the sdpo rows that match no
-// rollout.
+// combine pairs each rollout with its teacher, and returns the sdpo rows that match no rollout.
 func (a *Assembled) combine() (rollouts []*Row, rest hints) {
 	rest = hints{}
 	for _, r := range a.rows[SDPO.Name] {

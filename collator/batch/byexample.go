@@ -55,8 +55,7 @@ func (h hints) take(rollout *Row) *Row {
 	return found
 }
 
-// combine pairs each rollout with its teacher. A rollout without an sdpo row serves as its own
-// teacher.
+// combine pairs each rollout with its teacher. A rollout without an sdpo row serves as its own teacher.
 func (h hints) combine(rollouts []*Row) []*Row {
 	out := make([]*Row, len(rollouts))
 	for i, r := range rollouts {
@@ -75,8 +74,7 @@ func (h hints) combine(rollouts []*Row) []*Row {
 	return out
 }
 
-// exampleTensors makes a step file's tensors except its pairs. Without hints, the file has no teacher
-// columns.
+// exampleTensors makes a step file's tensors except its pairs. Without hints, the file has no teacher columns.
 func exampleTensors(rows []*Row, form Form, pad int64) []tensors.Tensor {
 	if !slices.ContainsFunc(rows, func(r *Row) bool { return len(r.Meta.Sites) > 0 }) {
 		return assemble(RL, rows, Composer, form.forChannel(RL, Composer), pad)

@@ -139,8 +139,7 @@ func layoutOf(c *Channel, l *Line) (Layout, error) {
 	return layout, nil
 }
 
-// differsAt returns the first position at which two byte slices of equal length differ, or -1 if they are
-// equal.
+// differsAt returns the first position at which two byte slices of equal length differ, or -1 if they are equal.
 func differsAt(got, want []byte) int {
 	if bytes.Equal(got, want) {
 		return -1
@@ -263,8 +262,7 @@ func items[T int64 | float32](r *reader, name string, dims int) (v []T, shape []
 	return v, t.Shape
 }
 
-// unpack rebuilds rows from a batch's tensors and its line. compare does the
-// remaining checks.
+// unpack rebuilds rows from a batch's tensors and its line. compare does the remaining checks.
 func unpack(c *Channel, layout Layout, l *Line, all []tensors.Tensor) ([]*Row, error) {
 	r := &reader{channel: c, layout: layout, tensors: byName(all)}
 	weights, _ := items[float32](r, "row_weight", 1)

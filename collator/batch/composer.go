@@ -28,8 +28,7 @@ func IsComposer(has func(name string) bool) bool {
 	return has(lossMask) || has("dpo_chosen_input_ids") || has("rewards")
 }
 
-// composerName maps a tensor's name in the padded layout to its name in the composer
-// layout.
+// composerName maps a tensor's name in the padded layout to its name in the composer layout.
 func composerName(c *Channel, name string) string {
 	if name == "reward" || name == "advantage" {
 		return name + "s"

@@ -130,8 +130,7 @@ func ReadIndex(path string) ([]Line, error) {
 	return lines, err
 }
 
-// maxLineBytes bounds the size of a line in an index, which has a few hundred bytes for each row of its
-// batch.
+// maxLineBytes bounds the size of a line in an index, which has a few hundred bytes for each row of its batch.
 const maxLineBytes = 32 << 20
 
 // EachLine calls f with each line of an index, in order.

@@ -232,8 +232,7 @@ type Encoded struct {
 	Bytes     uint32           // of the encoding
 	Sum       uint64           // xxh3 hash of an encoding stored elsewhere, which the reader verifies
 
-	// File and Offset locate an encoding stored elsewhere. The fields after them may be unknown when the row is
-	// made.
+	// File and Offset locate an encoding stored elsewhere. The fields after them may be unknown when the row is made.
 	File    int   `json:"-"`
 	Offset  int64 `json:"-"`
 	Ordinal int64 `json:"-"` // position of the row's record among those collated

@@ -105,8 +105,7 @@ func WriteSteps(dir string, byExample bool) (steps, apart int, err error) {
 	return len(m.plan), m.apart(), durable.WriteFile(filepath.Join(dir, StepsName), list.Bytes())
 }
 
-// StepProblem describes a step file that differs from the result of combining its
-// batches.
+// StepProblem describes a step file that differs from the result of combining its batches.
 type StepProblem struct{ File, Text string }
 
 // CheckSteps remakes every step from the batches in dir and compares it with its file. listed contains the file names
@@ -196,8 +195,7 @@ func (m *stepMaker) apart() (n int) {
 	return n
 }
 
-// check remakes the next step of the plan and compares it with the step's
-// file.
+// check remakes the next step of the plan and compares it with the step's file.
 func (m *stepMaker) check(s *step) error {
 	if len(m.plan) == 0 {
 		return errors.New("the batches do not produce this step")

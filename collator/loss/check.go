@@ -219,8 +219,7 @@ func (c *checker) grid(name string, side *Tokens, trained func(i int) bool, sign
 	return g, err
 }
 
-// fill sets our terms using a function that computes them from the logits at an
-// offset.
+// fill sets our terms using a function that computes them from the logits at an offset.
 func (g *grid) fill(terms func(from int) ([]float64, error)) (err error) {
 	g.ours, err = terms(-1)
 	g.at = make([][]float64, len(elsewhere))
@@ -232,8 +231,7 @@ func (g *grid) fill(terms func(from int) ([]float64, error)) (err error) {
 	return err
 }
 
-// logProbs returns the log-probs of trained tokens, multiplied by sign, from logits at the
-// given offset.
+// logProbs returns the log-probs of trained tokens, multiplied by sign, from logits at the given offset.
 func (c *checker) logProbs(g *grid, from int, temperature, sign float64) ([]float64, error) {
 	n := g.side.R * g.side.T
 	targets := slices.Repeat([]int32{kernels.IgnoreIndex}, n)
@@ -398,8 +396,7 @@ func (c *checker) factor(yours, ours []float64) (factor float64, ok bool) {
 	return factor, true
 }
 
-// pairLosses reads the script's per-row terms. It returns nil if the script didn't provide
-// any.
+// pairLosses reads the script's per-row terms. It returns nil if the script didn't provide any.
 func (c *checker) pairLosses(rows int) ([]float64, error) {
 	t, ok := c.yours.take("yours.pair_losses", 1)
 	if !ok {

@@ -1,6 +1,6 @@
 // Package loss computes the composite objective, with gradients, from a batch and the model's logits for it:
 //
-// 	L = grpo + alpha_sdpo * jsd + beta_replay * dpo
+//	L = grpo + alpha_sdpo * jsd + beta_replay * dpo
 //
 // Authors of trainers can use it to check their loss against an exact one. It follows rules that composite trainers
 // often break: logits at position t-1 predict token t, masks are 0/1 and token-aligned, denominators cover the whole

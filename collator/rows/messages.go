@@ -45,8 +45,7 @@ func (e *Encoder) content(m *chat.Message) *chat.Message {
 	return m
 }
 
-// shown returns the result of asText, and records the names of members that a row can't
-// hold.
+// shown returns the result of asText, and records the names of members that a row can't hold.
 func (e *Encoder) shown(m *chat.Message) *chat.Message {
 	e.omit("", m.Extra)
 	for i := range m.ToolCalls {

@@ -246,8 +246,7 @@ func (r *rowReader) toolsText() {
 	r.tools()
 }
 
-// plainMessage returns "" if a message has only a role and text. Otherwise, it describes the
-// problem.
+// plainMessage returns "" if a message has only a role and text. Otherwise, it describes the problem.
 func plainMessage(m *chat.Message) string {
 	if m.Form != chat.Text || moreThanText(m) || len(m.Extra) > 0 {
 		return "is not {role, content} with text"

@@ -120,8 +120,7 @@ func (e *Encoder) trlDemonstration(dst []byte, r *builders.Resolved) []byte {
 	})
 }
 
-// appendTools appends the tools member, if there are tools. TRL passes this separate column to the chat
-// template.
+// appendTools appends the tools member, if there are tools. TRL passes this separate column to the chat template.
 func (e *Encoder) appendTools(dst []byte, tools []chat.Tool) []byte {
 	if len(tools) == 0 {
 		return dst

@@ -5,8 +5,7 @@ import (
 	"slices"
 )
 
-// rounding is the maximum error, in nats, of a divergence computed from float32
-// log-probs.
+// rounding is the maximum error, in nats, of a divergence computed from float32 log-probs.
 const rounding = 1e-6
 
 // bracket bounds the JSD (beta 0.5) of two distributions over one vocabulary when only their most probable tokens are

@@ -170,8 +170,7 @@ func missing(err error) bool {
 	return errors.As(err, &e) && (e.Status == http.StatusNotFound || e.Status == http.StatusMethodNotAllowed)
 }
 
-// Score scores one sequence. The scores of a sequence that was scored before are read
-// from the store.
+// Score scores one sequence. The scores of a sequence that was scored before are read from the store.
 func (c *Client) Score(ctx context.Context, s Sequence) (*Scores, error) {
 	if s.From < 0 || s.From >= len(s.IDs)-1 {
 		return nil, fmt.Errorf("teacher: cannot score from position %d of %d tokens: no token follows it", s.From,
@@ -250,8 +249,7 @@ func (c *Client) ScoreAll(ctx context.Context, all []Sequence) ([]Result, error)
 	return results, nil
 }
 
-// post makes a request, retries it if it fails with a temporary error, and passes
-// the answer to use.
+// post makes a request, retries it if it fails with a temporary error, and passes the answer to use.
 func (c *Client) post(ctx context.Context, op, path string, body []byte, use func(wire.Raw) error) error {
 	reply, err := c.http.Do(ctx, httpclient.Request{
 		Op: op, Method: http.MethodPost, Path: path, Tries: c.o.Tries, Harmless: true,

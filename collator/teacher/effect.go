@@ -37,8 +37,7 @@ type Measure struct {
 // Measured counts the outcomes of measuring hints.
 type Measured struct {
 	Sites int `json:"sites"` // measured
-	// sites that were also measured with a neutral hint; the others have no
-	// neutral hint
+	// sites that were also measured with a neutral hint; the others have no neutral hint
 	Neutral int     `json:"neutral"`
 	Mean    float64 `json:"mean_effect"` // nats per token in the right direction beyond the neutral hint
 	// lower and upper bounds on the divergence, derived from the best k tokens and averaged over the measured sites
@@ -263,8 +262,7 @@ func (b *batchWork) probes() (map[int64]Probed, error) {
 	return out, nil
 }
 
-// hintStart returns the position at which the hint of site k begins in its
-// teacher's row.
+// hintStart returns the position at which the hint of site k begins in its teacher's row.
 func hintStart(sites []batch.RowSite, k int) int {
 	at := int(sites[k].At)
 	for i := range sites {

@@ -64,8 +64,7 @@ type scoring struct {
 	lost   map[int64]bool
 }
 
-// batch computes the divergence of every pair of a batch. Sites that the program cannot score are
-// dropped.
+// batch computes the divergence of every pair of a batch. Sites that the program cannot score are dropped.
 func (s *Scoring) batch(ctx context.Context, b *batchWork, k *divergences) (*Divergence, error) {
 	w := &scoring{
 		Scoring: s,

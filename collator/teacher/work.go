@@ -175,8 +175,7 @@ func (b *batchWork) lose(site int64, reason ledger.Reason, detail string) {
 	}
 }
 
-// in reports whether a site is still in the batch, that is, has not been
-// dropped.
+// in reports whether a site is still in the batch, that is, has not been dropped.
 func (b *batchWork) in(site int64) bool { _, out := b.out[site]; return !out }
 
 func (b *batchWork) drop(site int64) Drop {

@@ -31,8 +31,7 @@ type Side struct {
 	Tokens []Token `json:"tokens"`
 }
 
-// Token is a token with its owner and the reason why it is or is not trained
-// on.
+// Token is a token with its owner and the reason why it is or is not trained on.
 type Token struct {
 	Position int    `json:"position"`
 	ID       int32  `json:"id"`
@@ -41,8 +40,7 @@ type Token struct {
 	Trained  bool   `json:"trained"`
 	Why      string `json:"why"`
 
-	// Bytes is the token's range in its side's text; nil if the decoded tokens, joined, differ from
-	// that text.
+	// Bytes is the token's range in its side's text; nil if the decoded tokens, joined, differ from that text.
 	Bytes   *[2]int  `json:"bytes,omitempty"`
 	LogProb *float32 `json:"log_prob,omitempty"` // log-prob of the token when it was sampled, in nats, if known
 	// JSD is the divergence between the predictions of the token with and without a hint, in nats, if measured.

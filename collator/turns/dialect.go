@@ -58,8 +58,7 @@ var switches = []string{"enable_thinking", "thinking"}
 var (
 	// emptyThought matches an empty think block, for templates without a switch to detect it.
 	emptyThought = pattern(`<(think|thinking|thought|reasoning)>\s*</(?:think|thinking|thought|reasoning)>\s*`)
-	// closedThought matches the end tag of a reasoning block at the start of a
-	// turn.
+	// closedThought matches the end tag of a reasoning block at the start of a turn.
 	closedThought = pattern(`^\s*</(?:[a-z]+:)?(?:think|thinking|thought|reasoning)>`)
 	openThought   = pattern(`<(think|thinking|thought|reasoning)>`)
 )
@@ -364,8 +363,7 @@ func (d *dialect) learnCall(p prober, written bool) {
 	d.addClosing(same)
 	if start, stop, ok := p.marks.next(same); ok && strings.HasPrefix(d.header, same[start:stop]) &&
 		!slices.Contains(d.terminators, same[start:stop]) {
-		// The next header follows immediately (Command R+), so nothing ends a call, here or within a
-		// conversation.
+		// The next header follows immediately (Command R+), so nothing ends a call, here or within a conversation.
 		d.next, d.stops.call = same[start:], d.stops.final
 		if d.stops.call == "" && len(d.terminators) > 0 {
 			d.stops.call = d.terminators[len(d.terminators)-1]

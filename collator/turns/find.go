@@ -235,8 +235,7 @@ func (r *Renderer) shared(d *dialect, c *Conversation, o *origins, t *Turn, i, f
 	return true
 }
 
-// closed treats the end tag of a reasoning block that was not opened in the turn
-// as filler.
+// closed treats the end tag of a reasoning block that was not opened in the turn as filler.
 func (o *origins) closed(t *Turn) {
 	at := t.Start
 	for _, f := range t.Filler {

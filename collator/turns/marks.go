@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// marks finds special tokens in text. Without a tokenizer, any text that looks like a special token counts
-// as one.
+// marks finds special tokens in text. Without a tokenizer, any text that looks like a special token counts as one.
 type marks struct {
 	first   [256]bool // bytes with which a special token can begin
 	lengths []int     // lengths of the tokens, longest first

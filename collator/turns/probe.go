@@ -170,8 +170,7 @@ func (p *probing) render(open bool, ms ...chat.Message) (*Conversation, *templat
 	return c, &res, err
 }
 
-// arguments determines the form of arguments that the template accepts, and uses that form from
-// then on.
+// arguments determines the form of arguments that the template accepts, and uses that form from then on.
 func (p *probing) arguments() string {
 	p.raw = p.r.RawArguments()
 	switch {
@@ -344,8 +343,7 @@ func (p *probing) rawArguments() string {
 	return "dropped"
 }
 
-// history determines, for several kinds of conversation, whether each turn is rendered as it was
-// sampled.
+// history determines, for several kinds of conversation, whether each turn is rendered as it was sampled.
 func (p *probing) history(rep *Report) {
 	last := say("assistant", hintText)
 	for kind, ms := range map[string][]chat.Message{

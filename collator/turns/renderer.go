@@ -190,6 +190,5 @@ func (r *Renderer) input(c *Conversation) template.Input {
 	}
 }
 
-// Head returns the conversation's first n messages, without a generation
-// prompt at the end.
+// Head returns the conversation's first n messages, without a generation prompt at the end.
 func (c *Conversation) Head(n int) *Conversation { return c.head(n, false) }

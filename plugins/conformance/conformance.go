@@ -22,9 +22,9 @@ type Options struct {
 	Path         string                           // the program
 	Args         []string                         // its arguments
 	Env          []string                         // names of additional environment variables to pass on
-	StartTimeout time.Duration                    // time limit for describing itself; default 20 s
+	StartTimeout time.Duration                    // time limit for the plugin to describe itself; default 20 s
 	Configs      map[string][]byte                // config per builder, as JSON; {} if missing
-	Groups       func(builders.Unit) []*ttc.Group // groups to build from; if nil, our samples
+	Groups       func(builders.Unit) []*ttc.Group // groups to build from; if nil, the built-in samples
 	Only         []string                         // names of checks; if empty, all
 }
 

@@ -7,7 +7,7 @@
 //
 // The checks cover the protocol's requirements, assumptions that hosts make, and common mistakes by authors. Each one
 // starts its own instance of the plugin, so that one failure does not hide another. Checks of a builder's results use
-// our own groups or the author's; if a builder returns nothing for them, the check is skipped.
+// built-in groups or the author's. If a builder returns nothing for them, the check is skipped.
 //
 // Part of the Go API we promise (v0).
 package conformance

@@ -27,8 +27,8 @@ type Factory struct {
 }
 
 // New describes a builder whose config has type C. build receives a config that has its defaults filled in and
-// satisfies the rules in its tags; an error from it is a finding about the whole config. A mistake in the tags of C is
-// a bug in the program and panics.
+// satisfies the rules in its tags; an error from build becomes a finding about the whole config. New panics on a
+// mistake in the tags of C, which is a bug in the program.
 func New[C any](info builders.Info, build func(*C) (builders.Builder, error)) Factory {
 	info.Config = new(C)
 	return Factory{

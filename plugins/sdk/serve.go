@@ -63,7 +63,7 @@ func serveHost(p Plugin, stdout io.Writer) error {
 
 // listen creates a socket in a folder. Closing the listener removes the socket.
 func listen(dir string) (net.Listener, error) {
-	f, err := os.CreateTemp(dir, "plugin") //nolint:forbidigo // for its name, which a socket gets
+	f, err := os.CreateTemp(dir, "plugin") //nolint:forbidigo // only for its name, which the socket gets
 	if err != nil {
 		return nil, err
 	}
@@ -107,8 +107,8 @@ func newServer() *grpc.Server {
 	)
 }
 
-// exitWithParent ends the process when its parent ends. On Linux the host can have the kernel do so; on other systems
-// it can't.
+// exitWithParent ends the process when its parent ends. On Linux, the kernel can do this on behalf of the host; other
+// systems lack this feature.
 func exitWithParent(parent int) {
 	for range time.Tick(time.Second) {
 		if os.Getppid() != parent {

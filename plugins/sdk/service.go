@@ -141,7 +141,7 @@ func (s *service) Build(stream pb.Builder_BuildServer) error {
 	return c.build(b)
 }
 
-// conn is one Build stream. Its reader doesn't wait for the builder, so credits always arrive.
+// conn is one Build stream. Its reader doesn't wait for the builder, so credits are always received.
 type conn struct {
 	stream pb.Builder_BuildServer
 	sendMu sync.Mutex
@@ -156,8 +156,7 @@ type frame struct {
 	numbers []uint64
 }
 
-// maxCredit is the maximum number of unused credits that a host may grant; more are a mistake, and the excess is
-// ignored.
+// maxCredit is the maximum number of unused credits that a host may grant; the plugin ignores the excess.
 const maxCredit = 1 << 10
 
 func (c *conn) addCredit(n uint32) {
@@ -217,7 +216,7 @@ func (c *conn) read() {
 	}
 }
 
-// flushAfter is how long results wait for their frame to fill up.
+// flushAfter is the maximum time for which results wait until their frame is full.
 const flushAfter = 100 * time.Millisecond
 
 // build answers the groups in order.
@@ -242,7 +241,7 @@ func (c *conn) build(b builders.Builder) error {
 			if err := w.Done(failure, stack); err != nil {
 				return err
 			}
-			// Finished results never wait long, because the host considers a silent plugin stuck.
+			// Send finished results soon, because the host considers a silent plugin stuck.
 			last := i == len(f.groups)-1 && len(c.frames) == 0
 			if now := time.Now(); last || now.Sub(flushed) > flushAfter {
 				flushed = now
@@ -278,9 +277,9 @@ func (c *conn) buildGroup(
 
 type progressKey struct{}
 
-// Progress reports to the host that ctx's group is being worked on: done is the number of finished items out of total,
-// which is 0 if unknown. A builder that needs minutes for a group should call it now and then, or the host will
-// consider the process stuck.
+// Progress reports to the host that the builder is working on ctx's group. done is the number of finished items out
+// of total, which is 0 if unknown. A builder that needs minutes for a group should call it regularly; otherwise, the
+// host considers the process stuck.
 func Progress(ctx context.Context, done, total int64) {
 	if f, ok := ctx.Value(progressKey{}).(func(done, total int64)); ok {
 		f(done, total)

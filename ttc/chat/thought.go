@@ -2,8 +2,7 @@ package chat
 
 import "strings"
 
-// The tags around the reasoning that some servers keep at the beginning of a model's
-// text.
+// The tags around the reasoning that some servers keep at the beginning of a model's text.
 const (
 	ThoughtStart = "<think>"
 	ThoughtEnd   = "</think>"

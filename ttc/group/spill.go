@@ -213,8 +213,7 @@ func (x *Index) AddSpilled(ctx context.Context, path string, part int) error {
 	return nil
 }
 
-// maxSpillBlock is the maximum size of a block, including one with a single, very large
-// example.
+// maxSpillBlock is the maximum size of a block, including one with a single, very large example.
 const maxSpillBlock = 256 << 20
 
 var errSpilled = errors.New("damaged spill entry")

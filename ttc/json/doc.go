@@ -1,5 +1,4 @@
-// Package json is a fast, streaming reader of the JSON that agent frameworks actually
-// write.
+// Package json is a fast, streaming reader of the JSON that agent frameworks actually write.
 //
 // It returns raw slices of its input (Raw) rather than trees, because a reader of agent runs uses only a small part
 // of its input. A Reader checks a stream value by value, in blocks, with one value in memory at a time, and reports

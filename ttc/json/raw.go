@@ -322,8 +322,7 @@ func endOfValue(data []byte, i int) int {
 	return i
 }
 
-// endOfString returns the end of the string at data[i] == '"', which must be
-// valid.
+// endOfString returns the end of the string at data[i] == '"', which must be valid.
 func endOfString(data []byte, i int) int {
 	i++
 	for {

@@ -268,8 +268,7 @@ func special(w uint64) uint64 {
 	return ((quote - ones) | (slash - ones) | (w - ones*0x20) | w) & highs
 }
 
-// text continues inside a string from data[i]. Like scan, it returns the position
-// where it stopped.
+// text continues inside a string from data[i]. Like scan, it returns the position where it stopped.
 func (s *scanner) text(data []byte, i int) (int, status) {
 	for {
 		for i+8 <= len(data) {

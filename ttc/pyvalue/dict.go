@@ -15,8 +15,7 @@ type Dict struct {
 	Tag          any             // see Tag
 }
 
-// smallDict is the maximum size of a dict that is searched linearly; message objects are
-// smaller.
+// smallDict is the maximum size of a dict that is searched linearly; message objects are smaller.
 const smallDict = 8
 
 // hashKey is equal for keys that Python considers the same: 1, 1.0 and True.

@@ -72,8 +72,7 @@ func number(raw json.Raw) Value {
 	return BigInt(i)
 }
 
-// text returns the text of a string. For a recurring word, it returns the
-// shared copy.
+// text returns the text of a string. For a recurring word, it returns the shared copy.
 func text(raw json.Raw) string {
 	if s, ok := words[string(raw[1:len(raw)-1])]; ok {
 		return s

@@ -251,8 +251,7 @@ func (v Value) TypeName() string {
 	return typeNames[v.kind]
 }
 
-// Truth implements bool(v). Objects are true unless they have a method `Truth() bool` that returns
-// false.
+// Truth implements bool(v). Objects are true unless they have a method `Truth() bool` that returns false.
 func (v Value) Truth() bool {
 	switch v.kind {
 	case KindNone, KindBool, KindInt, KindStr:

@@ -6,8 +6,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// Factory creates the sources of one type, which is the `_type` of an entry in the
-// sources section.
+// Factory creates the sources of one type, which is the `_type` of an entry in the sources section.
 type Factory = source.Factory
 
 // Collection is the input of a source that produces agent runs.

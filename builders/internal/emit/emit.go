@@ -48,7 +48,7 @@ func (o *Output) Fail(err error) {
 	}
 }
 
-// Over reports whether the build must end, because of an error or because ctx is done.
+// Over reports whether the build must stop because of an error or because ctx is done.
 func (o *Output) Over(ctx context.Context) bool {
 	o.Fail(ctx.Err())
 	return o.Err != nil
@@ -64,7 +64,8 @@ func Inline(messages ...chat.Message) builders.Content {
 	return builders.Content{Ref: builders.Ref{Part: builders.InlineMessages}, Messages: messages}
 }
 
-// Answered returns a candidate's prompt and output as messages. No single reference covers both.
+// Answered returns a candidate's prompt and output as messages. They are inline, because a reference cannot cover
+// both.
 func Answered(c *ttc.Candidate) builders.Content {
 	messages := slices.Clone(c.Prompt.Messages)
 	if c.Prompt.Form == ttc.TextPrompt {
@@ -73,8 +74,8 @@ func Answered(c *ttc.Candidate) builders.Content {
 	return Inline(append(messages, chat.Message{Role: "assistant", Form: chat.Text, Text: c.Output})...)
 }
 
-// Unusable returns, for each candidate of an example, the reason its answer can't be trained on, or "". It checks the
-// candidates of a turn together. If step isn't "", it checks only candidates from that step.
+// Unusable returns, for each candidate of an example, the reason why its answer can't be trained on, or "". It checks
+// the candidates of a turn together. If step isn't "", it checks only candidates from that step.
 func Unusable(ex *ttc.Example, step string, answerInPrompt string) []ledger.Reason {
 	turns := map[string][]int{}
 	for i := range ex.Candidates {

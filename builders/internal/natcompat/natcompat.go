@@ -133,7 +133,7 @@ func (b *Builder) groups(ctx context.Context, turns [][]candidate, m *metrics) (
 				g.turns = append(g.turns, t)
 			}
 			if !shared {
-				break // the turn's other pairs are in the same group
+				break // the turn's other pairs belong to the same group
 			}
 		}
 	}
@@ -161,7 +161,7 @@ func (m *metrics) report(out builders.Output) error {
 	return nil
 }
 
-// inputItems is {item.id: item for item in items}: ids are Python dict keys.
+// inputItems implements {item.id: item for item in items}, in which ids are Python dict keys.
 func inputItems(g *ttc.Group) ([]*item, error) {
 	byKey := map[string]*item{}
 	var items []*item
@@ -189,8 +189,8 @@ func inputItems(g *ttc.Group) ([]*item, error) {
 	return items, nil
 }
 
-// dictKey returns equal values for ids that are the same key in a Python dict. All NaNs from one json.load are the same
-// object, and therefore one key.
+// dictKey returns equal values for ids that are the same key in a Python dict. All NaNs from one json.load are the
+// same object, and therefore the same key.
 func dictKey(raw json.Raw) (string, error) {
 	switch raw.Kind() {
 	case json.String:
@@ -225,7 +225,8 @@ func str(raw json.Raw) (string, error) {
 	return pyvalue.ToStr(v)
 }
 
-// collect is _collect_candidates: the candidates per turn, keyed "<id>::<turn>", in order of first appearance.
+// collect implements _collect_candidates. It returns the candidates per turn, keyed "<id>::<turn>", in order of first
+// appearance.
 func (b *Builder) collect(ctx context.Context, g *ttc.Group, items []*item, m *metrics) ([][]candidate, error) {
 	// The steps of every item are validated when they are read, even for items that are overwritten in the dict.
 	used := map[int]*item{}
@@ -279,7 +280,7 @@ func (b *Builder) collect(ctx context.Context, g *ttc.Group, items []*item, m *m
 	return turns, nil
 }
 
-// parseCandidate is _parse_candidate. ok is false for a step that NAT logs and skips.
+// parseCandidate implements _parse_candidate. ok is false for a step that NAT logs and skips.
 func parseCandidate(step natmodel.Step, prompts map[string]*prompt) (c candidate, ok bool, err error) {
 	if step.Data == nil {
 		return c, false, nil
@@ -301,7 +302,7 @@ func parseCandidate(step natmodel.Step, prompts map[string]*prompt) (c candidate
 			output = v
 		}
 	}
-	// TTCEventData rejects the object when any field is invalid, and looks for missing fields only after that.
+	// TTCEventData rejects the object when any field is invalid, and checks for missing fields only afterwards.
 	switch {
 	case !absent(turn) && turn.Kind() != json.String:
 		return c, false, nil
@@ -341,7 +342,7 @@ func parseCandidate(step natmodel.Step, prompts map[string]*prompt) (c candidate
 
 func absent(raw json.Raw) bool { return raw == nil || raw.Kind() == json.Null }
 
-// response is str(output) if output else "".
+// response implements `str(output) if output else ""`.
 func response(output json.Raw) (string, error) {
 	if output == nil {
 		return "", nil
@@ -356,7 +357,7 @@ func response(output json.Raw) (string, error) {
 	return pyvalue.ToStr(v)
 }
 
-// extractPrompt is _extract_prompt. Equal inputs within an item are parsed once.
+// extractPrompt implements _extract_prompt. Equal inputs within an item are parsed once.
 func extractPrompt(input json.Raw, known map[string]*prompt) (*prompt, error) {
 	if p, ok := known[string(input)]; ok {
 		return p, nil
@@ -375,7 +376,7 @@ func extractPrompt(input json.Raw, known map[string]*prompt) (*prompt, error) {
 	return p, nil
 }
 
-// asMessages reads a list in which every element has a text role and text content; other keys are lost.
+// asMessages reads a list in which every element has a role and a content that are text. It ignores other keys.
 func (p *prompt) asMessages(input json.Raw) bool {
 	messages := []chat.Message{}
 	for e := range input.Elements() {
@@ -396,7 +397,7 @@ func (p *prompt) asMessages(input json.Raw) bool {
 	return true
 }
 
-// emit is _build_trajectories for an example's pairs in one turn.
+// emit implements _build_trajectories for an example's pairs in one turn.
 func (b *Builder) emit(turn []candidate, id string, out builders.Output, m *metrics) error {
 	ranked, err := b.rank(turn)
 	if err != nil {

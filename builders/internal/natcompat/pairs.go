@@ -20,7 +20,7 @@ type ranking struct {
 	single, skipped int64 // skipped_single_candidate, skipped_score_diff
 }
 
-// rank is _generate_preference_pairs for one turn.
+// rank implements _generate_preference_pairs for one turn.
 func (b *Builder) rank(turn []candidate) (ranking, error) {
 	r := ranking{pairs: func(func(pair) bool) {}}
 	if len(turn) < 2 {
@@ -43,7 +43,7 @@ func (b *Builder) rank(turn []candidate) (ranking, error) {
 	return r, r.sorted(sorted, &b.cfg)
 }
 
-// byScore is sorted(candidates, key=score, reverse=True).
+// byScore implements sorted(candidates, key=score, reverse=True).
 func byScore(turn []candidate) []*candidate {
 	keys, order := make([]float64, len(turn)), make([]int32, len(turn))
 	for i := range turn {
@@ -60,7 +60,8 @@ func byScore(turn []candidate) []*candidate {
 // maxSorted is the maximum number of pairs in a turn, reached with 2,048 candidates.
 const maxSorted = 2048 * 2047 / 2
 
-// sorted sorts all pairs as CPython does: if any score is NaN, the order depends on which comparisons are made.
+// sorted sorts all pairs with CPython's algorithm, because the order depends on the comparisons it makes if any score
+// is NaN.
 func (r *ranking) sorted(sorted []*candidate, cfg *dpo.Config) error {
 	if n := int64(len(sorted)); n*(n-1)/2 > maxSorted {
 		return fmt.Errorf("turn %q has %d candidates, which make %d pairs; the limit is %d: remove some of them, or "+

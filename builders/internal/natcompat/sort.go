@@ -2,9 +2,9 @@ package natcompat
 
 import "slices"
 
-// sortReversed orders items and their keys as CPython 3.11's sorted(items, key=..., reverse=True) does. When keys
-// compare inconsistently, as NaN does, the order depends on which comparisons are made, so this is CPython's own
-// algorithm: Objects/listobject.c, a timsort with binary insertion, galloping and powersort's merge order.
+// sortReversed orders items and their keys as CPython 3.11's sorted(items, key=..., reverse=True) does. If keys
+// compare inconsistently, as NaN does, the order depends on the comparisons made, so this is CPython's own algorithm
+// (Objects/listobject.c): a timsort with binary insertion, galloping and powersort's merge order.
 func sortReversed(keys []float64, items []int32) {
 	if len(keys) < 2 {
 		return
@@ -25,7 +25,7 @@ type slice struct {
 
 func (s slice) from(i int) slice { return slice{s.keys[i:], s.items[i:]} }
 
-// move is memmove: n elements from src[j:] to s[i:].
+// move copies n elements from src[j:] to s[i:], like memmove.
 func (s slice) move(i int, src slice, j, n int) {
 	copy(s.keys[i:i+n], src.keys[j:j+n])
 	copy(s.items[i:i+n], src.items[j:j+n])
@@ -45,7 +45,7 @@ type sort struct {
 	temp      slice
 }
 
-// run is list_sort_impl without the reversals for reverse=True, which sortReversed does.
+// run implements list_sort_impl, except for the reversals for reverse=True, which are in sortReversed.
 func (s *sort) run() {
 	lo, remaining := 0, len(s.all.keys)
 	minrun := minrunOf(remaining)
@@ -132,7 +132,7 @@ func (s *sort) foundNewRun(n2 int) {
 	s.pending[len(s.pending)-1].power = power
 }
 
-// powerOf is powerloop: the depth of the merge of two neighbouring runs in powersort's tree.
+// powerOf implements powerloop. It returns the depth, in powersort's tree, of the merge of two adjacent runs.
 func powerOf(s1, n1, n2, n int) (power int) {
 	a := 2*s1 + n1
 	b := a + n1 + n2
@@ -211,7 +211,7 @@ type side struct {
 func (s *side) next() float64 { return s.keys[s.at] }
 
 // merging merges the runs a and b into all. kept is the shorter run, which is copied to temporary memory. If kept is
-// a, the merge goes up from the front, otherwise down from the back (merge_lo and merge_hi).
+// a, the merge proceeds from the front, otherwise from the back (merge_lo and merge_hi).
 type merging struct {
 	all                 slice
 	dest                int
@@ -306,7 +306,7 @@ func (m *merging) gallops() bool {
 	return an >= minGallop || bn >= minGallop
 }
 
-// count returns how many elements of a side the merge takes before key, which is the other side's next key.
+// count returns the number of elements of a side that the merge takes before key, the other side's next key.
 func (m *merging) count(s *side, key float64, right bool) int {
 	if m.up {
 		return gallop(key, s.keys[s.at:s.at+s.n], 0, right)

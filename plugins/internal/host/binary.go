@@ -107,7 +107,7 @@ func copyFiles(from, to string, files map[string]string) error {
 	return nil
 }
 
-// folderKey returns the folder name for a program and the files that go with it. Different contents get different
+// folderKey returns the folder name for a program and its accompanying files. Different contents get different
 // folders.
 func folderKey(sum string, beside map[string]string) string {
 	h := sha256.New()
@@ -155,7 +155,7 @@ func checkedCopy(path, copied, sum string) error {
 	return nil
 }
 
-// checksumError reports that a plugin's file is not the one that was locked.
+// checksumError reports that a plugin's file differs from the locked one.
 type checksumError struct{ Path, Want, Got string }
 
 func (e *checksumError) Error() string {
@@ -216,7 +216,7 @@ func (s *Spec) moduleChanged(folder string, files map[string]string, sum string)
 }
 
 // ModuleFiles returns the SHA-256 of the Python package that contains the spec's module, and of each of its files by
-// name. The interpreter is asked for the package's location; none of the package's code is run.
+// name. It asks the interpreter for the package's location, without running the package's code.
 func (s *Spec) ModuleFiles(ctx context.Context) (sum string, files map[string]string, err error) {
 	interpreter, err := s.executable()
 	if err != nil {

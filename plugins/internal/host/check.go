@@ -12,9 +12,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// checkRecord returns the reason a record is invalid: its kind was not declared, something it refers to does not exist,
-// or one of its own strings or values is malformed. The gate checks whether its numbers make sense; --compat nat skips
-// the gate.
+// checkRecord returns the reason why a record is invalid: its kind was not declared, a reference has no target, or
+// one of its own strings or values is malformed. The gate, which --compat nat skips, checks its numbers.
 func checkRecord(g *ttc.Group, r builders.Record, kinds []builders.Kind) (ledger.Reason, error) {
 	if !slices.Contains(kinds, r.Kind()) {
 		return ledger.BadRecord, fmt.Errorf("undeclared record kind %v", r.Kind())
@@ -36,15 +35,15 @@ func checkRecord(g *ttc.Group, r builders.Record, kinds []builders.Kind) (ledger
 const (
 	maxReason = 64
 	maxDetail = 1000
-	// maxDropped bounds the number of drops in a group: a larger number is implausible.
+	// maxDropped is the maximum plausible number of drops in a group.
 	maxDropped = 1 << 32
 )
 
 // units lists the valid values of a drop's unit.
 var units = []string{"candidate", "example", "group", "pair", "record", "rollout", "site", "step", "turn"}
 
-// cleanDrop prepares a plugin's drop for the ledger: the host sets the stage and the builder, and an unknown reason is
-// prefixed with the plugin's name. A detail keeps its line breaks, since the list of drops is JSON.
+// cleanDrop prepares a plugin's drop for the ledger: the host sets the stage and the builder, and an unknown reason
+// is prefixed with the plugin's name. A detail keeps its line breaks, because the list of drops is JSON.
 func cleanDrop(d *ledger.Drop, spec Spec, builder string) {
 	d.Stage, d.Builder, d.Format = ledger.Build, builder, ""
 	d.Count = max(d.Count, 0)
@@ -80,7 +79,7 @@ func cut(s string, limit int) string {
 	return strings.ToValidUTF8(s[:limit], "") + "..."
 }
 
-// countDrops returns an error if more drops are reported than a group could have.
+// countDrops returns an error if the number of drops is implausible for a group.
 func countDrops(drops []ledger.Drop) error {
 	var n int64
 	for i := range drops {
@@ -152,9 +151,9 @@ func sizeOf(g *ttc.Group) int {
 	return n
 }
 
-// spans tracks the memory taken by the messages that a group's records refer to. A reference takes a few bytes, however
-// large its target. Resolving thousands of records from one long session, each with all preceding messages, takes
-// gigabytes. A target shared by several records is counted once.
+// spans tracks the memory taken by the messages that a group's records refer to. A reference takes a few bytes,
+// regardless of the size of its target, but resolving thousands of records from one long session, each with all
+// preceding messages, takes gigabytes. A target shared by several records is counted once.
 type spans struct {
 	group *ttc.Group
 	seen  map[builders.Ref]bool

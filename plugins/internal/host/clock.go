@@ -35,7 +35,7 @@ func (c *clock) sign() {
 	c.mu.Unlock()
 }
 
-// skip excludes a period during which the plugin could do nothing.
+// skip excludes a period during which the plugin could not work.
 func (c *clock) skip(d time.Duration) {
 	c.mu.Lock()
 	c.alive = min(c.alive+d, monotonic())
@@ -43,7 +43,7 @@ func (c *clock) skip(d time.Duration) {
 	c.mu.Unlock()
 }
 
-// read returns the time since the last sign of life, and the time the group has taken.
+// read returns the time since the last sign of life, and the time spent on the group.
 func (c *clock) read() (quiet, fruitless time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

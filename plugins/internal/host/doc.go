@@ -1,8 +1,9 @@
 // Package host runs trajectory-builder plugins and never trusts them.
 //
-// Start starts n copies of a plugin's process. Open opens a Session with one of its builders: groups go in, and results
-// come out in the same order for any n. go-plugin does the handshake and the connection; all code that touches the
-// process is our own (program.go), because a plugin can make go-plugin's stock implementation crash, block or leak.
+// Start starts n copies of a plugin's process. Open opens a Session with one of its builders: groups go in, and
+// results come out in the same order for any n. go-plugin handles the handshake and the connection. All code that
+// handles the process is in this package (program.go), because a plugin can make go-plugin's own implementation
+// crash, block or leak.
 //
 // The host handles a misbehaving plugin as follows:
 //
@@ -18,10 +19,10 @@
 //     value that isn't JSON, or has a kind the builder did not declare, is dropped and counted (check.go).
 //
 // Every wait has a deadline, every buffer a limit, and every process, socket and folder is cleaned up, even after a
-// kill -9 of the host: the kernel kills the plugin (Linux) or the plugin notices (elsewhere), and the next start sweeps
-// leftovers (rundir.go). A goroutine with exclusive use of an instance never waits for results to be consumed, and a
-// goroutine that does wait holds nothing that others are waiting for (gate.go).
+// kill -9 of the host: the kernel kills the plugin (Linux) or the plugin notices (elsewhere), and the next start
+// sweeps leftovers (rundir.go). A goroutine with exclusive use of an instance never waits for results to be consumed,
+// and a goroutine that waits for that holds no resource that others need (gate.go).
 //
-// A plugin sees all data of its groups and runs as the same user. The host keeps it from harming a run by accident; it
-// is not a sandbox.
+// A plugin sees all data of its groups and runs as the same user. The host prevents it from harming a run by
+// accident, but is not a sandbox.
 package host

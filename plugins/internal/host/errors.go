@@ -15,7 +15,7 @@ import (
 )
 
 // startError explains why a plugin did not start. The cause may be the file, the machine, or the plugin itself. lines
-// are the last ones printed by the process.
+// holds the last lines that the process printed.
 func (p *Plugin) startError(err error, lines ...string) error {
 	return fmt.Errorf("plugin %s did not start: %w%s", p.spec.Name, err, tail(lines))
 }
@@ -33,7 +33,7 @@ func (e *circuitError) Error() string {
 
 func (e *circuitError) Unwrap() error { return e.Err }
 
-// BuilderError reports that a builder failed on a group, but its process is fine.
+// BuilderError reports that a builder failed on a group, although its process did not.
 type BuilderError struct {
 	Builder, Group, Message string
 	Stack                   string // stack of the panic, if any
@@ -135,7 +135,8 @@ func (p *Plugin) findings(said []*pb.Finding) []finding.Finding {
 	return found
 }
 
-// hide masks granted secrets in the plugin's messages about a group. Records are unchanged: they are the data set.
+// hide masks granted secrets in the plugin's messages about a group. It does not change records, because they are the
+// data set.
 func (p *Plugin) hide(r *wire.Results) {
 	if p.secrets.Len() == 0 {
 		return

@@ -8,11 +8,11 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// gate lets many workers share an instance, or one worker use it exclusively. A process serves the sessions of several
-// builders, so a crash affects them all. A worker that searches for the group that makes the process fail needs
-// exclusive use, or the other workers' groups would seem to be at fault.
+// gate lets many workers share an instance, or one worker use it exclusively. A process serves the sessions of
+// several builders, so a crash affects them all. A worker that searches for the group that makes the process fail
+// needs exclusive use, because groups of other workers could also make it fail.
 type gate struct {
-	uses    *semaphore.Weighted // a use takes one unit, an exclusive use all units, in order of arrival
+	uses    *semaphore.Weighted // a shared use takes one unit, an exclusive use takes all units, in order of arrival
 	mu      sync.Mutex
 	waiting int           // number of workers that want exclusive use
 	wanted  chan struct{} // closed while a goroutine waits for exclusive use
@@ -25,7 +25,7 @@ func newGate() *gate {
 }
 
 // share acquires one use, waiting while another goroutine has or wants exclusive use. The returned channel is closed
-// once a goroutine wants exclusive use: the caller must then finish and call release.
+// when a goroutine wants exclusive use. The caller must then finish and call release.
 func (g *gate) share(ctx context.Context) (<-chan struct{}, error) {
 	if err := g.uses.Acquire(ctx, 1); err != nil {
 		return nil, err

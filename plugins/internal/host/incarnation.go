@@ -30,12 +30,12 @@ import (
 	pb "github.com/nat-go/nat-go/plugins/proto/nat/builder/v1"
 )
 
-// incarnation is a single run of a plugin's process. After a failure it is never restarted.
+// incarnation is a single run of a plugin's process. It is not restarted after a failure.
 type incarnation struct {
 	conn   *grpc.ClientConn
 	rpc    pb.BuilderClient
 	desc   wire.Description
-	proc   *program       // nil if we didn't start the plugin
+	proc   *program       // nil if the host didn't start the plugin
 	client *plugin.Client // nil if proc is
 
 	woken atomic.Int32 // number of times the process was sent SIGCONT
@@ -63,7 +63,7 @@ func dialOptions() []grpc.DialOption {
 		grpc.MaxCallRecvMsgSize(2*wire.FrameLimitBytes), grpc.MaxCallSendMsgSize(8*wire.FrameLimitBytes))}
 }
 
-// seeConn records the connection that a stream is opened on.
+// seeConn records the connection on which a stream is opened.
 func (inc *incarnation) seeConn(
 	ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer,
 	opts ...grpc.CallOption,
@@ -83,7 +83,7 @@ func (inc *incarnation) clientConfig(
 		HandshakeConfig:  Handshake,
 		VersionedPlugins: map[int]plugin.PluginSet{wire.ProtocolVersion: {}},
 		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
-		// longer than the timeout that launch applies, whose error names the setting
+		// longer than launch's timeout, whose error names the setting
 		StartTimeout:     spec.StartTimeout + time.Minute,
 		Logger:           hostLogger(log),
 		SkipHostEnv:      true,
@@ -192,7 +192,7 @@ func checkDescription(d wire.Description) error {
 	return nil
 }
 
-// startError prefers the process's own report over go-plugin's error.
+// startError returns the error that the process reported, if any, instead of go-plugin's.
 func (inc *incarnation) startError(err error) error {
 	p := inc.proc
 	patience := goneWait
@@ -211,7 +211,7 @@ func (inc *incarnation) startError(err error) error {
 }
 
 // goneWait is how long to wait for a process to end after it broke its connection or was killed. That usually takes
-// milliseconds, but longer on a busy machine.
+// milliseconds, but may take longer on a busy machine.
 const goneWait = 10 * time.Second
 
 // answered reports whether an error came from the plugin itself, which means that its process is alive.
@@ -225,7 +225,7 @@ func (inc *incarnation) fail(cause error) { inc.end(cause, 0) }
 
 // close shuts the incarnation down gracefully. The plugin may finish its work within the given time.
 func (inc *incarnation) close(timeout time.Duration) {
-	if inc.proc != nil && !within(inc.dead, 0) { // we don't drain a process that we didn't start
+	if inc.proc != nil && !within(inc.dead, 0) { // don't drain a process that the host didn't start
 		ctx, cancel := context.WithTimeout(context.Background(), timeout)
 		_, _ = inc.rpc.Drain(ctx, &pb.DrainRequest{})
 		cancel()
@@ -262,8 +262,8 @@ func (inc *incarnation) end(cause error, patience time.Duration) {
 	})
 }
 
-// reason returns the cause of the process's failure or, if it didn't fail, the call's error, reworded. After a failure
-// the call's own error says little ("connection reset").
+// reason returns the cause of the process's failure or, if it didn't fail, the call's error, reworded. After a
+// failure, the call's own error ("connection reset") is not helpful.
 func (inc *incarnation) reason(err error) error {
 	patience := goneWait
 	if inc.proc == nil || answered(err) {
@@ -332,8 +332,8 @@ func (inc *incarnation) watch(every time.Duration) {
 // maxWakes is the maximum number of times that a stopped process is sent SIGCONT.
 const maxWakes = 3
 
-// wake resumes a process that was stopped (SIGSTOP), and reports whether it did; if so, the groups in progress aren't
-// to blame. A process that keeps being stopped counts as stuck.
+// wake resumes a process that was stopped (SIGSTOP), and reports whether it did; if it did, the groups in progress
+// did not cause the failure. A process that is stopped repeatedly counts as stuck.
 func (inc *incarnation) wake() bool {
 	if inc.proc == nil || !process.Stopped(inc.proc.pid()) || inc.woken.Add(1) > maxWakes {
 		return false
@@ -371,7 +371,7 @@ func (s *Spec) command(file string, args, handshakeEnv []string) process.Config 
 	c.Env = append(c.Env, "NATGO_PLUGIN="+s.Name)
 	if !s.Self {
 		if abs, err := exec.LookPath(s.Path); err == nil {
-			c.Env = append(c.Env, "NATGO_PLUGIN_PATH="+abs) // the file itself may be a copy
+			c.Env = append(c.Env, "NATGO_PLUGIN_PATH="+abs) // the file that runs may be a copy
 		}
 	}
 	if s.Memory > 0 {

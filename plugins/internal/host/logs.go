@@ -26,13 +26,13 @@ const (
 	bytesPerSec  = 256 << 10 // maximum number of bytes of these lines per second
 	maxLogged    = 16 << 10  // maximum length of a logged line
 	maxKept      = 2 << 10   // maximum length of a plain-text line in the tail
-	// Beyond these limits, reading pauses until the next second. This blocks a plugin that prints even more, so that it
-	// can't use up the host's CPU time. Output through go-plugin arrives in 1 KiB messages.
+	// Beyond these limits, reading pauses until the next second. This blocks a plugin that prints more, so that it can't
+	// exhaust the host's CPU time. Output through go-plugin arrives in 1 KiB messages.
 	linesReadPerSec = 20_000
 	bytesReadPerSec = 12 << 20
 )
 
-// logPump turns a process's output into log lines. It always drains all output.
+// logPump turns a process's output into log lines. It drains all output.
 type logPump struct {
 	mu         sync.Mutex
 	log        zerolog.Logger
@@ -45,7 +45,7 @@ type logPump struct {
 	bytes      int // bytes of these lines
 	read       int // bytes of output read in this window, logged or not
 	suppressed int
-	ended      chan struct{} // closed when the process has ended, so that pauses end
+	ended      chan struct{} // closed when the process has ended, which ends pauses
 	// end records that the process has ended, after which its remaining output is read without pauses.
 	end func()
 }
@@ -78,7 +78,7 @@ func (p *logPump) pace(lines, bytes int) {
 	}
 }
 
-// warn writes a line of our own to the log.
+// warn writes a line from the host to the log.
 func (p *logPump) warn(message string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -293,7 +293,7 @@ func (w *syncWriter) split(b []byte) {
 	w.buf = append(w.buf[:0], rest...)
 }
 
-// hostLogger sends go-plugin's own messages to zerolog at debug level, because we report the same things ourselves.
+// hostLogger sends go-plugin's own messages to zerolog at debug level, because the host reports the same events.
 func hostLogger(log zerolog.Logger) hclog.Logger {
 	l := hclog.NewInterceptLogger(&hclog.LoggerOptions{Level: hclog.Off, Output: io.Discard})
 	if log.GetLevel() <= zerolog.DebugLevel {

@@ -12,7 +12,7 @@ import (
 // selfPath returns the path of the running executable. The link works even if the file has been replaced.
 func selfPath() (string, error) { return "/proc/self/exe", nil }
 
-// residentBytes returns how much memory a process uses.
+// residentBytes returns the resident memory of a process.
 func residentBytes(pid int) (int64, bool) {
 	statm, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
 	if err != nil {
@@ -26,7 +26,8 @@ func residentBytes(pid int) (int64, bool) {
 	return pages * int64(os.Getpagesize()), err == nil
 }
 
-// limitMemory sets a backstop for the sampled limit: private memory may be at most twice that limit plus 512 MiB.
+// limitMemory sets a hard limit in addition to the sampled one: private memory may be at most twice the sampled limit
+// plus 512 MiB.
 func limitMemory(pid int, bytes int64) {
 	n := uint64(2*bytes + 512<<20)
 	_ = unix.Prlimit(pid, unix.RLIMIT_DATA, &unix.Rlimit{Cur: n, Max: n}, nil)

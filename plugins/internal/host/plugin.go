@@ -118,12 +118,12 @@ func (p *Plugin) Validate(ctx context.Context, builder string, config []byte) ([
 	return p.findings(m.GetFindings()), nil
 }
 
-// callError explains why a call failed: a call that takes too long means that the process is stuck.
+// callError explains why a call failed. If the call took too long, the process is stuck.
 func (p *Plugin) callError(ctx context.Context, inc *incarnation, call string, err error) error {
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		inc.fail(fmt.Errorf("no answer to %s for %s", call, p.spec.CallTimeout))
-	case ctx.Err() != nil: // the answer is no longer needed; the process is fine
+	case ctx.Err() != nil: // the caller gave up; the process is fine
 		return ctx.Err()
 	}
 	return inc.crash(p, inc.reason(err))
@@ -203,7 +203,7 @@ func (in *instance) incarnation(ctx context.Context) (*incarnation, error) {
 				what = hopeless
 			}
 			if in.step(what, err); sup.starts == 1 || ctx.Err() != nil {
-				return nil, err // a plugin that never started is not tried again
+				return nil, err // don't retry a plugin that never started
 			}
 			in.plugin.log.Warn().Str("plugin", spec.Name).Err(err).Msg("the plugin could not be restarted")
 			continue
@@ -244,7 +244,7 @@ func (in *instance) adopt(inc *incarnation) error {
 	return nil
 }
 
-// current returns the instance's state, checking first whether the incarnation is dead.
+// current checks whether the incarnation is dead, and returns the instance's state.
 func (in *instance) current() (*incarnation, supervisor, error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()

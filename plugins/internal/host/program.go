@@ -18,8 +18,8 @@ import (
 	"github.com/nat-go/nat-go/plugins/internal/wire"
 )
 
-// program is our own runner.Runner. go-plugin sees only the handshake, which is the first line of standard output, and
-// nothing of standard error; both streams are always read to the end. It can be killed at any time, even before it is
+// program implements runner.Runner. It passes only the handshake, which is the first line of standard output, to
+// go-plugin, and reads standard output and standard error to the end. It can be killed at any time, even before it is
 // started and while go-plugin is waiting.
 type program struct {
 	name    string
@@ -33,8 +33,8 @@ type program struct {
 
 	mu       sync.Mutex
 	proc     *process.Process // nil before the process is started
-	killed   error            // why the host killed the process
-	startErr error            // why the start failed, if the file or the handshake is at fault
+	killed   error            // reason why the host killed the process
+	startErr error            // reason why the start failed, if the file or the handshake is invalid
 	exit     error            // how the process ended; set before done is closed
 
 	ended sync.Once
@@ -107,8 +107,8 @@ type endError struct {
 
 func (e *endError) Error() string { return e.text }
 
-// outside reports whether a failure may have a cause outside the plugin: a signal that users and systems commonly send
-// to end processes.
+// outside reports whether a failure may have a cause outside the plugin: a signal that users and systems commonly
+// send.
 func outside(err error) bool {
 	var e *endError
 	if !errors.As(err, &e) {
@@ -127,7 +127,7 @@ func (p *program) readStdout(r io.Reader) {
 			continue
 		}
 		first = false
-		// An invalid line is never passed to go-plugin, which stops reading after 64 KiB of one.
+		// Don't pass an invalid line to go-plugin, which stops reading a line after 64 KiB.
 		if bad := p.checkHandshake(string(line)); bad != nil {
 			p.fail(bad)
 		} else {
@@ -136,7 +136,8 @@ func (p *program) readStdout(r io.Reader) {
 	}
 }
 
-// maxHandshake is the maximum length of a handshake line, far more than a socket's path and a certificate need.
+// maxHandshake is the maximum length of a handshake line, which is far more than a socket's path and a certificate
+// take.
 const maxHandshake = 16 << 10
 
 // checkHandshake checks core|app|net|addr|protocol before go-plugin sees it, so that the user gets a useful error.
@@ -177,8 +178,7 @@ func (p *program) fail(err error) {
 	p.kill(err)
 }
 
-// kill ends the process and everything it started; if the process has not been started, it never will be. Only the
-// first reason is kept.
+// kill ends the process and its child processes, or prevents its start. Only the first reason is kept.
 func (p *program) kill(why error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -195,7 +195,7 @@ func (p *program) kill(why error) {
 	p.proc.Kill(why)
 }
 
-// pid returns the process id; 0 before there is one.
+// pid returns the process id, or 0 before the process is started.
 func (p *program) pid() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

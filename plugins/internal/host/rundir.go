@@ -14,13 +14,13 @@ import (
 	"github.com/nat-go/nat-go/internal/process"
 )
 
-// runDir is the folder of one Plugin's sockets. Next to it is a file that stays locked while the folder has an owner. A
-// process ID wouldn't do: it means nothing to a process in another namespace, and may have been reused. Both names
-// begin with a prefix of the mark that the plugin's processes carry.
+// runDir is the folder of one Plugin's sockets. Next to it is a file that stays locked while the folder has an owner.
+// A process ID would not suffice, because it is meaningless in another namespace and may have been reused. Both names
+// begin with a prefix of the mark in the environment of the plugin's processes.
 //
-// A plugin can write here, as can any other program that the user runs. But nothing written here can get a process
-// killed unless the process carries the mark in its environment. We set the mark for plugins, and their children
-// inherit it. Any other program carries it only if it was deliberately started with a plugin's environment.
+// A plugin can write here, as can any other program that the user runs. However, sweep kills only processes with the
+// mark in their environment. The host sets the mark for plugins, and their child processes inherit it. Another
+// program has it only if it was deliberately started with a plugin's environment.
 type runDir struct {
 	path string
 	mark string
@@ -34,7 +34,7 @@ const (
 	lockEnding    = ".lock"
 )
 
-// newRunDir removes the leftovers of ended hosts and creates a directory of our own.
+// newRunDir removes the leftovers of ended hosts and creates a folder for this one.
 func newRunDir() (*runDir, error) {
 	base, err := runBase()
 	if err != nil {
@@ -55,8 +55,8 @@ func newRunDir() (*runDir, error) {
 	return d, nil
 }
 
-// claim creates the lock and the folder. The lock gets its name once it is held, so that it is never seen without an
-// owner.
+// claim creates the lock and the folder. The lock file gets its name only after it is locked, so that other hosts
+// never see it without an owner.
 func (d *runDir) claim() (err error) {
 	if d.lock, err = os.CreateTemp(filepath.Dir(d.path), ".new-"); err != nil { //nolint:forbidigo // a lock, not data
 		return err
@@ -74,10 +74,11 @@ func (d *runDir) claim() (err error) {
 	return os.Mkdir(d.path, 0o700)
 }
 
-// errNoFolder means that no plugin can be started, for lack of a folder for its socket. Retrying doesn't help.
+// errNoFolder means that plugins can't be started because there is no folder for their sockets. Retrying doesn't
+// help.
 var errNoFolder = errors.New("cannot recreate the lost folder for plugin sockets")
 
-// restore recreates the folder if it or its parent folder was removed. Two instances may call it at once.
+// restore recreates the folder if it or its parent folder was removed. It may be called concurrently.
 func (d *runDir) restore() error {
 	d.restoring.Lock()
 	defer d.restoring.Unlock()
@@ -130,7 +131,7 @@ func runBase() (string, error) {
 	return base, nil
 }
 
-// sweep ends the plugins of hosts that are gone and removes their folders.
+// sweep ends the plugins of hosts that have ended, and removes their folders.
 func sweep(base string) {
 	files, _ := os.ReadDir(base)
 	for _, f := range files {

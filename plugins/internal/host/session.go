@@ -66,7 +66,7 @@ type job struct {
 	bytes  int64 // taken from the session's window
 	alone  int   // number of times the process failed while this was its only job
 	result Result
-	held   func() // tells the worker that the job's results have been consumed
+	held   func() // informs the worker that the job's results have been consumed
 	done   chan struct{}
 }
 
@@ -105,7 +105,7 @@ const (
 )
 
 // Send passes a group to the session. It waits while Spec.Window bytes of groups are in progress. The group must not
-// change until Recv has returned it. The error is the reason the session ended.
+// change until Recv has returned it. Its error is the reason why the session ended.
 func (s *Session) Send(ctx context.Context, g *ttc.Group) error {
 	s.sent++
 	size := sizeOf(g)
@@ -134,7 +134,7 @@ func (s *Session) Send(ctx context.Context, g *ttc.Group) error {
 	case s.queue <- j:
 		return nil
 	case <-ctx.Done():
-		s.cancel(ctx.Err()) // the group has its position in the order but will never be answered
+		s.cancel(ctx.Err()) // the group is already in the order, but will not be answered
 		return ctx.Err()
 	case <-s.ctx.Done():
 		return s.end(nil)
@@ -179,7 +179,7 @@ func (s *Session) Recv(ctx context.Context) (Result, error) {
 
 // Close ends the session, including the work in progress.
 func (s *Session) Close() {
-	if s.finished.Load() { // the streams end without being cancelled
+	if s.finished.Load() { // the streams end by themselves
 		late := time.AfterFunc(s.plugin.spec.CallTimeout, func() { s.cancel(errStopped) })
 		defer late.Stop()
 	} else {
@@ -189,7 +189,7 @@ func (s *Session) Close() {
 	s.cancel(errStopped)
 }
 
-// end returns the reason the session is over.
+// end returns the reason why the session ended.
 func (s *Session) end(err error) error {
 	if cause := context.Cause(s.ctx); cause != nil && !errors.Is(cause, context.Canceled) {
 		return cause
@@ -254,7 +254,7 @@ func (s *Session) answer(j *job, r *wire.Results, reuse func()) {
 	close(j.done)
 }
 
-// loggedFailures is the maximum number of failed groups logged per builder. Each failed group also has its own drop.
+// loggedFailures is the maximum number of failed groups logged per builder. Every failed group also has its own drop.
 const loggedFailures = 3
 
 func (s *Session) logFailure(g *ttc.Group, r *wire.Results) {

@@ -34,7 +34,7 @@ type Spec struct {
 	// BatchTimeout is the max time without a sign of life while a plugin is working on groups; default 60 s. Even with
 	// signs of life, the plugin must finish a group within ten times as long.
 	BatchTimeout time.Duration
-	DrainTimeout time.Duration // max time to end after being asked to; default 5 s
+	DrainTimeout time.Duration // max time to end after a request to do so; default 5 s
 	Memory       int64         // max resident bytes per process; 0 means no limit
 	GroupLimit   int           // max bytes per group; default 32 MiB
 	OutputLimit  int           // max bytes of memory for one group's results; default 96 MiB
@@ -45,7 +45,7 @@ type Spec struct {
 	// OutputSetting is the name of the setting for OutputLimit, used in messages; default plugins.NAME.output.
 	OutputSetting string
 
-	// Known reports whether the program explains a drop reason; any other reason is prefixed with the plugin's name. If
+	// Known reports whether the program knows a drop reason; any other reason is prefixed with the plugin's name. If
 	// nil, no reason is known.
 	Known func(ledger.Reason) bool
 }

@@ -10,11 +10,11 @@ const (
 	starting       // the process is being started
 	ready          // the process takes groups
 	backoff        // the process failed; the next start is delayed
-	open           // the process failed too often: the circuit is open for good
+	open           // the process failed too often, so the circuit stays open
 	closed         // the plugin was stopped
 )
 
-// supervisor is an instance's state. It is a value: only step computes the next state, from a state and an event.
+// supervisor is an instance's state. It is a value; step computes the next state from a state and an event.
 type supervisor struct {
 	phase    phase
 	failures int // failures in a row, without a finished group in between
@@ -37,7 +37,7 @@ const (
 
 const maxBackoff = 30 * time.Second
 
-// step is the transition function. Events that make no sense in a phase are ignored.
+// step is the transition function. It ignores events that are not possible in a phase.
 func (s supervisor) step(e event, spec *Spec) supervisor {
 	switch {
 	case s.phase == closed || s.phase == open && e != stop:
@@ -63,8 +63,8 @@ func (s supervisor) step(e event, spec *Spec) supervisor {
 	return s
 }
 
-// pause returns how long to wait after the given number of failures in a row. It returns 0 after the first: one bad
-// group should cost no time.
+// pause returns the pause after the given number of failures in a row. It is 0 after the first failure, so that a
+// single bad group does not cause a delay.
 func pause(failures int, base time.Duration) time.Duration {
 	if failures <= 1 {
 		return 0

@@ -64,8 +64,8 @@ func (w *worker) recover(ctx context.Context, inHand []*job, err error) bool {
 	w.session.plugin.log.Warn().Str("plugin", w.session.plugin.spec.Name).Int("groups_in_hand", len(inHand)).
 		Err(err).Msg("the plugin failed; restarting it")
 	for len(inHand) > 0 {
-		// The consumer of the results may be waiting for a builder that is waiting for the instance: never wait for
-		// results to be consumed while holding it exclusively.
+		// Never wait for results to be consumed while holding the instance exclusively, because their consumer may be
+		// waiting for a builder that needs the instance.
 		if !w.room(ctx) || w.instance.gate.lock(ctx) != nil {
 			return false
 		}
@@ -98,13 +98,14 @@ func (w *worker) room(ctx context.Context) bool {
 func (w *worker) full() bool { return w.heldBack.Load() > heldLimit }
 
 // isolate resends the jobs that a failing process was working on, one by one, each after the previous answer. If the
-// process fails again, only one job can be the cause; because it was also in progress at the earlier failure, it counts
-// as poison. isolate returns the jobs that it didn't send because too many results are waiting to be consumed.
+// process fails again, only one job can be the cause; because that job was also in progress at the earlier failure,
+// it counts as poison. isolate returns the jobs that it didn't send because too many results are waiting to be
+// consumed.
 //
-// A killed process proves nothing: a user, or the system for lack of memory, may have killed it, and may do so again.
-// The group it was working on is tried alone aloneTries times.
+// If a process was killed, the group may not be the cause, because a user, or the system if it lacks memory, may have
+// killed it. The group it was working on is then tried alone aloneTries times.
 //
-// Bisecting the suspects would require a start for each halving and find only one culprit.
+// Bisection would require a restart for each step, and find only one such group.
 func (w *worker) isolate(ctx context.Context, js []*job) (rest []*job, err error) {
 	for len(js) > 0 {
 		inHand, _, err := w.attempt(ctx, &js, nil, nil)
@@ -165,7 +166,7 @@ func (w *worker) attempt(
 		a.close(spec.CallTimeout)
 		return nil, a.more, nil
 	}
-	if ctx.Err() != nil { // the session is over; the process is fine
+	if ctx.Err() != nil { // the session has ended; the process is fine
 		return a.jobs, true, ctx.Err()
 	}
 	if _, ok := errors.AsType[*ConfigError](err); ok {
@@ -175,7 +176,7 @@ func (w *worker) attempt(
 	if !ours(err) {
 		err = inc.reason(err)
 	}
-	inc.fail(err) // the process already failed on one stream, so it isn't trusted with another
+	inc.fail(err) // a process that failed on one stream isn't used for another
 	switch {
 	case errors.Is(err, errYielded):
 		return a.jobs, true, err
@@ -255,7 +256,7 @@ type attempt struct {
 	jobs []*job // jobs sent but without a result, in order
 }
 
-// maxCredit is the maximum number of unused credits that a plugin may grant us.
+// maxCredit is the maximum number of unused credits that a plugin may grant the host.
 const maxCredit = 1 << 10
 
 // heldLimit is the maximum number of result bytes that may wait for Recv before the plugin gets no more credit.
@@ -314,7 +315,7 @@ func (a *attempt) close(timeout time.Duration) {
 	_, _ = a.inc.rpc.Close(ctx, &pb.CloseRequest{Session: a.id})
 }
 
-// linger is how long a partly filled frame waits for more data.
+// linger is the time for which a partly filled frame waits for more data.
 const linger = 2 * time.Millisecond
 
 // send writes jobs to the stream. It reports whether the feed may contain more.
@@ -334,7 +335,7 @@ func (a *attempt) send() (more bool, err error) {
 		}
 		a.lastSent.Store(whole)
 		err := a.write(m)
-		if errors.Is(err, io.EOF) { // the stream is over: the receiver reports why
+		if errors.Is(err, io.EOF) { // the stream has ended; the receiver reports the reason
 			<-a.ctx.Done()
 			err = context.Cause(a.ctx)
 		}
@@ -419,7 +420,7 @@ func (a *attempt) write(m *pb.BuildRequest) error {
 	a.sendMu.Lock()
 	defer a.sendMu.Unlock()
 	if a.ended {
-		return nil // a credit for a plugin that has nothing more to send
+		return nil // a plugin that has nothing more to send doesn't need the credit
 	}
 	return a.stream.Send(m)
 }
@@ -440,8 +441,8 @@ func (a *attempt) endIfDone() error {
 	return a.stream.CloseSend()
 }
 
-// read reads the stream to its end, independently of the consumer, so that credits that the plugin grants us, and its
-// use of ours, are counted at once.
+// read reads the stream to its end, independently of the consumer, so that the credits that the plugin grants and
+// uses are counted immediately.
 func (a *attempt) read() error {
 	spent := int64(0)
 	for {
@@ -453,7 +454,7 @@ func (a *attempt) read() error {
 		if err != nil {
 			return err
 		}
-		a.clock.sign() // any message counts, even mere progress
+		a.clock.sign() // any message counts, even if it only reports progress
 		for range m.GetCredit() {
 			select {
 			case a.credit <- struct{}{}: // wait: default applies if the channel is full
@@ -570,7 +571,7 @@ func (a *attempt) grant() error {
 	a.granted.Add(1)
 	err := a.write(&pb.BuildRequest{Credit: 1})
 	if errors.Is(err, io.EOF) {
-		return nil // the stream is over: Recv reports why
+		return nil // the stream has ended; Recv reports the reason
 	}
 	return err
 }
@@ -589,7 +590,7 @@ func (a *attempt) watch() {
 			return
 		}
 		if late := monotonic() - asked - next; late > stall {
-			a.clock.skip(late) // the host was suspended, and perhaps the plugin too
+			a.clock.skip(late) // the host was suspended, and possibly the plugin, too
 		}
 		next = limit
 		if !a.waiting.Load() {
@@ -602,11 +603,10 @@ func (a *attempt) watch() {
 	}
 }
 
-// stall is how late a timer may fire on a busy machine.
+// stall is the delay with which a timer may fire on a busy machine.
 const stall = time.Second
 
-// overdue returns an error if the plugin has missed a deadline; otherwise it returns how long to wait until the next
-// check.
+// overdue returns an error if the plugin has missed a deadline; otherwise, it returns the time until the next check.
 func (a *attempt) overdue(limit time.Duration) (next time.Duration, err error) {
 	a.sendMu.Lock()
 	ended := a.ended

@@ -25,7 +25,7 @@ func checkBuilds(ctx context.Context, k *kit) error {
 	})
 }
 
-// checkTaken returns an error if a run would accept none of the records.
+// checkTaken returns an error if a run would drop all of the records.
 func (k *kit) checkTaken(rs []host.Result) error {
 	if k.opt.Refused == nil {
 		return nil

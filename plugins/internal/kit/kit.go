@@ -26,10 +26,10 @@ import (
 type Options struct {
 	Spec    host.Spec                        // how to start the plugin
 	Configs map[string][]byte                // config per builder, as JSON; {} if missing
-	Groups  func(builders.Unit) []*ttc.Group // groups to build from; if nil, our samples
+	Groups  func(builders.Unit) []*ttc.Group // groups to build from; if nil, the built-in samples
 	Only    []string                         // names of checks; if empty, all
 
-	// Refused returns the reason a run would not accept a record of a group, or "" if it would. If nil, this isn't
+	// Refused returns the reason why a run would drop a record of a group, or "" if it would not. If nil, this isn't
 	// checked.
 	Refused func(*ttc.Group, builders.Record) (reason ledger.Reason, detail string)
 }
@@ -82,7 +82,7 @@ func Run(ctx context.Context, opt Options, done func(Result)) (*Report, error) {
 		}
 		if c.name == "handshake" {
 			if err != nil {
-				return report, nil // no other check could pass
+				return report, nil // the other checks could not pass
 			}
 			if err := k.with(ctx, func(s *subject) error {
 				report.Plugin, report.Version = s.Name(), s.Version()

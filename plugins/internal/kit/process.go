@@ -68,7 +68,7 @@ func (k *kit) start(script string) (*pluginProcess, error) {
 		line <- s
 	}
 	c.Stderr = func(io.Reader) {} // drained
-	c.Survives = true             // the plugin must end without our help
+	c.Survives = true             // the plugin must end by itself
 	p, err := process.Start(c)
 	if err != nil {
 		os.RemoveAll(dir)
@@ -127,7 +127,7 @@ func checkShutdown(ctx context.Context, k *kit) error {
 	if code := status.Code(err); code == codes.Unimplemented || code == codes.DeadlineExceeded {
 		return fmt.Errorf("cannot call plugin.GRPCController/Shutdown: %w", err)
 	}
-	if !p.endsWithin(5 * time.Second) { // the call itself may fail, since the process is ending
+	if !p.endsWithin(5 * time.Second) { // the call itself may fail, because the process is ending
 		return errors.New("still running 5 s after plugin.GRPCController/Shutdown")
 	}
 	return nil
@@ -146,15 +146,15 @@ func checkSigterm(_ context.Context, k *kit) error {
 	return nil
 }
 
-// checkParentDeath starts the plugin from a shell and kills the shell. On Linux, our host has the kernel kill the
-// plugin; other systems can't do that, and other hosts may not.
+// checkParentDeath starts the plugin from a shell and kills the shell. On Linux, nat-go's host makes the kernel kill
+// the plugin, but other systems don't support that, and other hosts may not do it.
 func checkParentDeath(_ context.Context, k *kit) error {
 	p, err := k.start(`"$0" "$@" & wait`)
 	if err != nil {
 		return err
 	}
 	defer p.end()
-	_ = syscall.Kill(p.PID(), syscall.SIGKILL) // the shell alone
+	_ = syscall.Kill(p.PID(), syscall.SIGKILL) // only the shell
 	for end := time.Now().Add(5 * time.Second); len(p.tree().Members()) > 0; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
 			return errors.New("still running 5 s after its parent ended: a plugin must watch its parent's process " +

@@ -10,8 +10,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// sampleGroups returns n groups with a little of everything: scored candidates over several turns, a conversation with
-// tool calls and an error, a branch, ids and log-probs, rewards.
+// sampleGroups returns n varied groups, with scored candidates over several turns, a conversation with tool calls and
+// an error, a branch, ids and log-probs, and rewards.
 func sampleGroups(n int, unit builders.Unit) []*ttc.Group {
 	var out []*ttc.Group
 	for i := range n {
@@ -87,7 +87,7 @@ func hugeGroup() *ttc.Group {
 }
 
 // oddTexts are strings that JSON can represent but that many programs handle wrongly: a lone surrogate in its 3-byte
-// form, NUL, other planes, bidi controls, a flood of combining characters.
+// form, NUL, other planes, bidi controls, many combining characters.
 var oddTexts = []string{
 	"a\xed\xa0\x80b", "nul\x00nul", "🜁🜂\U0010ffff", "\u202eright to left", "e" + strings.Repeat("\u0301", 1000),
 	"\r\n\u2028\u2029", "<|im_end|>",

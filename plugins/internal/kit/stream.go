@@ -61,7 +61,7 @@ func checkSlowConsumer(ctx context.Context, k *kit) error {
 		for {
 			m, err := stream.Recv()
 			if ctx.Err() != nil {
-				return nil // the plugin waits for credit, as it should
+				return nil // the plugin correctly waits for credit
 			}
 			if err != nil {
 				return err
@@ -106,7 +106,7 @@ func checkMalformed(ctx context.Context, k *kit) error {
 	})
 }
 
-// malformed sends a malformed request, in a session of its own unless the request names one.
+// malformed sends a malformed request, in a new session unless the request names one.
 func (s *subject) malformed(ctx context.Context, name string, bad *pb.BuildRequest) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

@@ -14,7 +14,7 @@ import (
 
 // Codec is gRPC's own codec for protocol buffers, with two differences: it refuses messages from the other side that
 // would take too much memory (checkShape), and it stores frames in its own buffers. gRPC doesn't pool buffers of this
-// size, and clears each buffer before overwriting it, which costs as much as copying it.
+// size, and clears each buffer before overwriting it, which takes as long as copying it.
 var Codec encoding.CodecV2 = codec{}
 
 type codec struct{}
@@ -49,14 +49,14 @@ func (codec) Unmarshal(data mem.BufferSlice, v any) error {
 	return proto.Unmarshal(buf.ReadOnlyData(), m)
 }
 
-// frames keeps frame buffers for reuse. Smaller buffers are not worth keeping, and larger ones don't recur.
+// frames keeps frame buffers for reuse. Smaller buffers are cheap to allocate, and larger ones don't recur.
 var frames framePool
 
 type framePool struct{ pool sync.Pool }
 
 const (
 	smallFrame = 16 << 10
-	keptFrame  = FrameBytes + FrameBytes/8 // a frame may exceed its size by one element
+	keptFrame  = FrameBytes + FrameBytes/8 // a frame may exceed FrameBytes by one element
 )
 
 func (p *framePool) Get(n int) *[]byte {

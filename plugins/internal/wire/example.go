@@ -10,9 +10,9 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// ExampleCodec encodes single examples as bytes. These contain the data that plugins don't get (the hashes of the
-// recorded messages and the checker's truth), and protocol frames, each preceded by its length. Decoding restores the
-// example exactly. It is not safe for concurrent use.
+// ExampleCodec encodes single examples as bytes. The bytes contain the data that plugins don't get (the hashes of the
+// recorded messages and the reference value for checkers), and protocol frames, each preceded by its length. Decoding
+// restores the example exactly. It is not safe for concurrent use.
 type ExampleCodec struct {
 	w   *GroupWriter
 	dst []byte
@@ -46,7 +46,7 @@ func (c *ExampleCodec) Append(dst []byte, ex *ttc.Example) ([]byte, error) {
 	return c.dst, err
 }
 
-// Decode returns the example encoded in data, without aliasing it.
+// Decode returns the example encoded in data. The example does not share memory with data.
 func (c *ExampleCodec) Decode(data []byte) (*ttc.Example, error) {
 	var r GroupReader
 	var recorded []ttc.History

@@ -48,7 +48,7 @@ func (w *GroupWriter) Group(number uint64, g *ttc.Group) error {
 	w.open(number)
 	w.part.Begin = true
 	key := w.texts.add(g.Key)
-	w.part.Key = key // add may have begun another part
+	w.part.Key = key // w.part may be another part after add
 	scales := w.scales(g.Scales)
 	w.part.Scales = scales // likewise
 	for _, ex := range g.Examples {
@@ -236,7 +236,8 @@ type GroupReader struct {
 	prompts []ttc.Prompt
 }
 
-// Part processes a part. It returns the group if the part completes it, and nil otherwise. It keeps the part's text.
+// Part processes a part. It returns the group if the part completes it, and nil otherwise. It retains the part's
+// text.
 func (r *GroupReader) Part(p *pb.GroupPart) (*ttc.Group, error) {
 	switch {
 	case p.Begin && r.group != nil:
@@ -391,7 +392,7 @@ func (d *decoder) node(n *pb.Node, at int) ttc.Node {
 	return out
 }
 
-// orEmpty turns nil into an empty slice, because nil would mean that the list is unknown rather than empty.
+// orEmpty turns nil into an empty slice, because nil would mean that the list is unknown.
 func orEmpty[T any](s []T) []T {
 	if s == nil {
 		return []T{}

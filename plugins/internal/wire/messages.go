@@ -48,7 +48,7 @@ func (t *textWriter) members(ms []chat.Member) []*pb.Member {
 	return out
 }
 
-// decoder reads strings and messages and remembers the first error.
+// decoder reads strings and messages, and keeps the first error.
 type decoder struct {
 	texts    *textReader
 	elements int // see RecordReader

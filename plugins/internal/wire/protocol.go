@@ -20,10 +20,10 @@ const (
 )
 
 // ReattachVariable names the environment variable that makes a host attach to plugins that are already running, for
-// example under a debugger: NAME=unix:PATH, comma-separated.
+// example under a debugger. Its value is a comma-separated list of NAME=unix:PATH.
 const ReattachVariable = "NATGO_REATTACH"
 
-// Ping is the capability of answering go-plugin's health check within a few seconds even during a build.
+// Ping is the capability to answer go-plugin's health check within a few seconds, even during a build.
 const Ping = "ping"
 
 // InitialCredit is the number of frames that each side may send before it has been granted any credit.
@@ -121,7 +121,7 @@ func Findings(fs []finding.Finding) (out []*pb.Finding) {
 	return out
 }
 
-// ReadFindings reads findings. An unknown severity counts as an error, to be safe.
+// ReadFindings reads findings. To be safe, it treats an unknown severity as an error.
 func ReadFindings(fs []*pb.Finding) (out []finding.Finding) {
 	for _, f := range fs {
 		severity := finding.Error

@@ -307,7 +307,7 @@ func (w *RecordWriter) Count(name string, n int64) error {
 	return nil
 }
 
-// maxCounts bounds the number of a builder's counters: they are statistics, not data.
+// maxCounts is the maximum number of counters per builder, which are statistics and not data.
 const maxCounts = 256
 
 // Results holds a builder's results for one group.
@@ -319,7 +319,7 @@ type Results struct {
 	Stack   string // stack of the panic, if any
 	Bytes   int    // approximate memory held by the results
 
-	block []builders.Preference // memory that Records point into
+	block []builders.Preference // memory that Records points into
 }
 
 // Reuse makes the records' memory available to later results. None of it may be in use.
@@ -424,7 +424,8 @@ func (e *OutputLimitError) Error() string {
 	return fmt.Sprintf("more than %d MiB of results for one group (%d records so far)", e.Limit>>20, e.Records)
 }
 
-// pairs expands the columns into records. They share one block of memory, because a run contains hundreds of thousands.
+// pairs expands the columns into records. They share one block of memory, because a run contains hundreds of
+// thousands of them.
 func (r *RecordReader) pairs(d *decoder, c *pb.Pairs, g *ttc.Group) {
 	n := len(c.GetExample())
 	if n == 0 {

@@ -7,16 +7,16 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// A message may be a hundred times as large in memory as on the wire: an empty part takes two bytes on the wire and two
-// hundred in memory. The memory a plugin's message would take is therefore computed before it is decoded.
+// A message may take a hundred times as much memory as on the wire, where an empty part takes two bytes instead of
+// two hundred. The memory a plugin's message would take is therefore computed before it is decoded.
 const (
 	maxDecoded   = 64 << 20 // max memory of one message, in bytes
 	messageBytes = 224      // memory of a nested message, without its content
 	numberBytes  = 8        // per packed number
 )
 
-// checkShape refuses a message that would take too much memory. Messages too small to do so are not examined, which
-// covers every frame from a plugin that respects the frame size.
+// checkShape refuses a message that would take too much memory. It does not examine messages that are too small for
+// that, such as all frames from a plugin that respects the frame size.
 func checkShape(d protoreflect.MessageDescriptor, data []byte) error {
 	if len(data) <= maxDecoded/(messageBytes/2+1) {
 		return nil
@@ -28,8 +28,8 @@ func checkShape(d protoreflect.MessageDescriptor, data []byte) error {
 	return nil
 }
 
-// decodedBytes returns approximately how much memory a message takes. It stops at the limit; malformed messages are
-// left to the decoder.
+// decodedBytes returns the approximate memory that a message takes, up to the limit. It leaves malformed messages to
+// the decoder.
 func decodedBytes(d protoreflect.MessageDescriptor, data []byte) (n int) {
 	n = messageBytes
 	for len(data) > 0 && n <= maxDecoded {

@@ -10,10 +10,10 @@ import (
 // maxGroupText is the largest offset that a group's text table can address.
 const maxGroupText = math.MaxUint32
 
-// FrameBytes is the target size of a frame. A frame may exceed it by one element; FrameLimitBytes is the maximum that a
-// plugin may send in one message. Many frames exist at once on both sides (being filled, held by gRPC, granted ahead,
-// decoded), so their size accounts for most of a run's memory: with 1.5 MiB frames, host and plugin together take 150
-// MiB; with 256 KiB frames, they take 100 MiB and are just as fast.
+// FrameBytes is the target size of a frame. A frame may exceed it by one element; FrameLimitBytes is the maximum that
+// a plugin may send in one message. On both sides, many frames exist at the same time (in the writer, in gRPC, read
+// ahead, decoded), so their size accounts for most of a run's memory. Larger frames would take more memory without
+// being faster.
 const (
 	FrameBytes      = 256 << 10
 	FrameLimitBytes = 8 << 20
@@ -35,11 +35,11 @@ type textWriter struct {
 
 	text           []byte // the frame's text; its parts share this buffer
 	ends           []uint32
-	from, fromEnds int // where the current part starts in text and in ends
+	from, fromEnds int // start of the current part in text and in ends
 }
 
-// sketch returns a hash of a string's length and beginning, which distinguishes most strings. There are many large
-// strings, and most are sent once, so hashing each in full would mean reading it twice.
+// sketch returns a hash of a string's length and beginning, which distinguishes most strings. Most strings are sent
+// only once, and hashing a large string in full would mean reading it twice.
 func sketch(s string) uint64 {
 	const enough = 32
 	return maphash.String(seed, s[:min(len(s), enough)]) ^ uint64(len(s))
@@ -64,8 +64,8 @@ func (t *textWriter) reset() {
 	t.n, t.size = 0, 0
 }
 
-// add returns the index of s, sending it if it is new. A string is compared in full only if it looks like an earlier
-// one.
+// add returns the index of s, sending it if it is new. It compares a string in full only if an earlier one has the
+// same sketch.
 func (t *textWriter) add(s string) uint32 {
 	if s == "" {
 		return 0
@@ -176,7 +176,7 @@ func (t *textReader) part(blob []byte, ends []uint32) error {
 	return nil
 }
 
-// str returns b as a string, without a copy: b is never written again.
+// str returns b as a string, without a copy: b is not modified afterwards.
 func str(b []byte) string {
 	if len(b) == 0 {
 		return ""
@@ -184,7 +184,7 @@ func str(b []byte) string {
 	return unsafe.String(&b[0], len(b))
 }
 
-// raw returns s as bytes, without a copy: a json.Raw is never written to.
+// raw returns s as bytes, without a copy: a json.Raw is never modified.
 func raw(s string) []byte {
 	if s == "" {
 		return nil

@@ -76,8 +76,7 @@ func (st *state) objectAttribute(v val, name string) (val, bool) {
 	return missing, false
 }
 
-// subscript implements Python's v[i]. It returns false if Python would raise TypeError
-// or LookupError.
+// subscript implements Python's v[i]. It returns false if Python would raise TypeError or LookupError.
 func (st *state) subscript(v, i val) (val, bool) {
 	switch v.Kind() {
 	case pyvalue.KindDict:
@@ -151,8 +150,7 @@ func isChanging(name string) bool {
 	return slices.Contains(changing[pyvalue.KindDict], name)
 }
 
-// getitem implements v[i]. If there is no item and i is a string, it returns
-// the attribute.
+// getitem implements v[i]. If there is no item and i is a string, it returns the attribute.
 func (st *state) getitem(v, i val) val {
 	st.step()
 	if item, ok := st.subscript(v, i); ok {

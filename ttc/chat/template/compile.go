@@ -410,8 +410,7 @@ func (c *compiler) set(n *setNode, f *frame) stmt {
 	}
 }
 
-// namespaceChecks compiles the checks that run before the value is computed,
-// as in jinja2.
+// namespaceChecks compiles the checks that run before the value is computed, as in jinja2.
 func (c *compiler) namespaceChecks(target node, f *frame) (checks []func(st *state) *namespace) {
 	contains([]node{target}, func(n node) bool {
 		if t, ok := n.(*nsRefNode); ok {

@@ -152,8 +152,7 @@ func (l *lookup) of(st *state, v *val) *val {
 	return st.attributeRef(v, &l.value)
 }
 
-// keep stores a value and returns a pointer to it, which stays valid for a few
-// more calls of keep.
+// keep stores a value and returns a pointer to it, which stays valid for a few more calls of keep.
 func (st *state) keep(v val) *val {
 	p := &st.looked[st.nextLook%len(st.looked)]
 	st.nextLook++
@@ -172,8 +171,7 @@ func namePtr(from variable, name string) ptr {
 	}
 }
 
-// attributeRef returns v.name. It is used for values other than dicts, and for names that may be
-// methods.
+// attributeRef returns v.name. It is used for values other than dicts, and for names that may be methods.
 func (st *state) attributeRef(v, name *val) *val {
 	if n := name.Text(); n[0] != '_' {
 		switch o := v.Object().(type) {

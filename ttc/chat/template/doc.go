@@ -1,9 +1,9 @@
 // Package template renders chat templates, written in the Jinja dialect of Hugging Face's chat templates, byte for byte
 // as transformers does, and reports the message and field that each byte comes from.
 //
-// 	tmpl, err := template.Compile(source)
-// 	messages, err := template.ParseMessages(json)
-// 	result, err := tmpl.Render(template.Input{Messages: messages, AddGenerationPrompt: true})
+//	tmpl, err := template.Compile(source)
+//	messages, err := template.ParseMessages(json)
+//	result, err := tmpl.Render(template.Input{Messages: messages, AddGenerationPrompt: true})
 //
 // It uses transformers' settings: the immutable sandbox, trim_blocks, lstrip_blocks, loop controls, generation blocks,
 // and its tojson, raise_exception and strftime_now; the reference is jinja2 3.1 under CPython 3.11. The engine

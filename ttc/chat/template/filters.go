@@ -43,8 +43,7 @@ var filters = map[string]filterFunc{
 
 func init() { filters["map"] = mapFilter } // here, because it looks up filters itself
 
-// plainFilter returns a filter without arguments, and textFilter returns one that is applied to
-// str(v).
+// plainFilter returns a filter without arguments, and textFilter returns one that is applied to str(v).
 func plainFilter(name string, f func(st *state, v val) val) filterFunc {
 	return func(st *state, v val, a *args) val {
 		a.bind(name, 0)

@@ -22,8 +22,7 @@ type Head struct{ Common, Rest string }
 // Len returns the length of the text.
 func (h Head) Len() int { return len(h.Common) + len(h.Rest) }
 
-// BeginsAs reports whether h has at least n bytes, and text starts with the first n bytes
-// of h.
+// BeginsAs reports whether h has at least n bytes, and text starts with the first n bytes of h.
 func (h Head) BeginsAs(text string, n int) bool {
 	if n <= len(h.Common) {
 		return strings.HasPrefix(text, h.Common[:n])
@@ -138,8 +137,7 @@ func (st *state) sees(list, i val) {
 	h.seen = max(h.seen, at)
 }
 
-// Limits on the work of running the rest of a template for a head. A head that exceeds them isn't
-// rendered.
+// Limits on the work of running the rest of a template for a head. A head that exceeds them isn't rendered.
 const (
 	maxTailSteps = 10_000
 	maxTailBytes = 64 << 10

@@ -55,8 +55,7 @@ func normalise(src string) string {
 	return strings.TrimSuffix(strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(src), "\n")
 }
 
-// lexer splits a template into tokens under trim_blocks and lstrip_blocks, as jinja2's lexer
-// does.
+// lexer splits a template into tokens under trim_blocks and lstrip_blocks, as jinja2's lexer does.
 type lexer struct {
 	src      string
 	pos      int
@@ -396,8 +395,7 @@ func unescape(s string, pos int) string {
 	}
 }
 
-// unescapeOne decodes the escape whose letter is at the start of s and returns how many bytes of s it
-// consumed.
+// unescapeOne decodes the escape whose letter is at the start of s and returns how many bytes of s it consumed.
 func unescapeOne(out []byte, s string, pos int) ([]byte, int) {
 	c := s[0]
 	if i := strings.IndexByte(`\'"abfnrtv`, c); i >= 0 {

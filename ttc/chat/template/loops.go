@@ -231,8 +231,7 @@ func (c *compiler) loopElse(n *forNode, outer, otherwise *frame) stmt {
 	}
 }
 
-// loopFilter compiles `for ... if test` to a generator, which runs the test when an item is
-// requested.
+// loopFilter compiles `for ... if test` to a generator, which runs the test when an item is requested.
 func (c *compiler) loopFilter(n *forNode, outer, body *frame) func(st *state, rest iterator) iterator {
 	if n.test == nil {
 		return nil

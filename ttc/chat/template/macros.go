@@ -74,8 +74,7 @@ func (c *compiler) macroStatement(n *macroNode, f *frame) stmt {
 }
 
 // generation compiles transformers' {% generation %}: the body runs like a macro, and the range of its text in the
-// output is recorded. No range is recorded inside a macro or a set block, where the ranges of transformers are
-// wrong.
+// output is recorded. No range is recorded inside a macro or a set block, where the ranges of transformers are wrong.
 func (c *compiler) generation(n *bodyNode, f *frame) stmt {
 	code := c.macro(n.macro, f)
 	at := n.at()

@@ -33,8 +33,7 @@ func plainMethod(name string, f func(st *state, v val) val) method {
 	}
 }
 
-// positional returns the arguments of a method without named parameters; an omitted argument has the value
-// missing.
+// positional returns the arguments of a method without named parameters; an omitted argument has the value missing.
 func (a *args) positional(name string, minArgs, maxArgs int) []val {
 	if len(a.names) > 0 {
 		throw("TypeError", "%s() takes no keyword arguments", name)

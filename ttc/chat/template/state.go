@@ -163,8 +163,7 @@ func (st *state) newActivation(fn *funcScope, parent *activation) *activation {
 	return a
 }
 
-// push starts capturing printed text, and pop stops capturing and returns the
-// text.
+// push starts capturing printed text, and pop stops capturing and returns the text.
 func (st *state) push(at int32) {
 	if len(st.outer) > 4*st.input.Limits.Depth {
 		throwAt(at, "RecursionError", "blocks nest deeper than %d", 4*st.input.Limits.Depth)
@@ -264,8 +263,7 @@ func (st *state) text(v val) (string, *prov) {
 	return out.Text(), provOf(out)
 }
 
-// softText implements jinja2's soft_str, which is str(v) except that a Markup
-// stays a Markup.
+// softText implements jinja2's soft_str, which is str(v) except that a Markup stays a Markup.
 func (st *state) softText(v val) val {
 	if v.Kind() == pyvalue.KindStr {
 		return v

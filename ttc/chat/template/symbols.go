@@ -127,8 +127,7 @@ func (s *symbols) load(name string) {
 	}
 }
 
-// branch merges the effects of an if's branches: a name that is stored in any branch starts with its outer
-// value.
+// branch merges the effects of an if's branches: a name that is stored in any branch starts with its outer value.
 func (s *symbols) branch(branches []*symbols) {
 	before := len(s.stores)
 	for _, b := range branches {

@@ -87,8 +87,7 @@ const (
 	// Linear: the run consists of the field's bytes starting at Offset, one for one (possibly changed in a way that
 	// preserves lengths, as most case changes do).
 	Linear Mode = iota
-	// Flat: the whole run comes from the byte at Offset, as for an escape, a number, or the punctuation of an
-	// object.
+	// Flat: the whole run comes from the byte at Offset, as for an escape, a number, or the punctuation of an object.
 	Flat
 	// Quoted: the run is the field's text from Offset on, in quotes and with escapes, as JSON or Python's repr writes
 	// it. Exact splits such runs into Linear and Flat ones.

@@ -66,8 +66,7 @@ func unsupportedFunction(name string) val {
 	})
 }
 
-// refuseUnsupported raises an error if name is an attribute of v that Python supports and this
-// engine doesn't.
+// refuseUnsupported raises an error if name is an attribute of v that Python supports and this engine doesn't.
 func refuseUnsupported(v val, name string) {
 	of := v.TypeName()
 	names := unsupportedAttributes[v.Kind()]

@@ -192,8 +192,7 @@ func (a *args) bind(fn string, required int, params ...string) []val {
 	return out
 }
 
-// padded returns n plain arguments, with the value missing for the omitted
-// ones.
+// padded returns n plain arguments, with the value missing for the omitted ones.
 func (a *args) padded(n int) []val {
 	out := a.st.values(n)
 	for i := copy(out, a.plain); i < n; i++ {
@@ -342,8 +341,7 @@ func (r *rangeObject) Repr() string {
 // sized is a kind of object that has a length in Python.
 type sized interface{ length() int }
 
-// length implements len(v). It returns false if v doesn't have a length in
-// Python.
+// length implements len(v). It returns false if v doesn't have a length in Python.
 func length(v val) (int, bool) {
 	switch v.Kind() {
 	case pyvalue.KindStr:

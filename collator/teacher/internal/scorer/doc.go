@@ -7,11 +7,11 @@
 // input and answers each with one on standard output. Descriptor 3 is the shared memory: an unnamed file of a fixed
 // size, which the program maps or writes to.
 //
-// 	> {"hello": "nat.logits.v1", "memory": 67108864, "probes": ["a text", ...]}
-// 	< {"vocab": 151936, "dtype": "float32", "model": "a name", "probes": [[1, 2, ...], ...]}
-// 	> {"id": 1, "sequences": [{"ids": [5, 6, 7], "positions": [1, 2]}, ...]}
-// 	< {"id": 1, "rows": 2}
-// 	< {"id": 1, "error": "out of memory"}
+//	> {"hello": "nat.logits.v1", "memory": 67108864, "probes": ["a text", ...]}
+//	< {"vocab": 151936, "dtype": "float32", "model": "a name", "probes": [[1, 2, ...], ...]}
+//	> {"id": 1, "sequences": [{"ids": [5, 6, 7], "positions": [1, 2]}, ...]}
+//	< {"id": 1, "rows": 2}
+//	< {"id": 1, "error": "out of memory"}
 //
 // For each sequence in order, and each of its positions in order, the program writes one row of vocab logits, for the
 // token after that position, contiguously from the beginning of the memory. dtype is float32, bfloat16 or float16, in

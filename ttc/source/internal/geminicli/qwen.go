@@ -124,8 +124,7 @@ func callOf(call json.Raw) chat.ToolCall {
 	return made
 }
 
-// resultOf reads a tool's result: its output or its error as text, or otherwise the object
-// itself.
+// resultOf reads a tool's result: its output or its error as text, or otherwise the object itself.
 func resultOf(result json.Raw) calls.Message {
 	response := session.Value(result, "response")
 	m := exchange.TextMessage("tool", string(response))

@@ -273,8 +273,7 @@ func (r *reader) offer(list json.Raw) {
 	}
 }
 
-// condense returns the context after a condensation, without the events that it removes and with its
-// summary.
+// condense returns the context after a condensation, without the events that it removes and with its summary.
 func (r *reader) condense(e event, how json.Raw, before *session.Given) *session.Given {
 	forgotten := map[string]bool{}
 	for id := range session.Value(how, "forgotten_event_ids").Elements() {

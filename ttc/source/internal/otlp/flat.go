@@ -83,8 +83,7 @@ func (n *node) list() (out []*node) {
 	return out
 }
 
-// overLimit and overEvents are reasons why a call that is spread over attributes or events can't be
-// reconstructed.
+// overLimit and overEvents are reasons why a call that is spread over attributes or events can't be reconstructed.
 const (
 	overLimit  = "missing attributes: the span had more than the exporter's limit (OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT)"
 	overEvents = "missing events or parts of events: the span had more than the exporter's limits " +

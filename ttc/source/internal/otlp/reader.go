@@ -67,8 +67,7 @@ type reader struct {
 const (
 	spanItem = 's'
 	logItem  = 'l'
-	// largeItem marks an item that is too large for any session. Only this byte is
-	// stored.
+	// largeItem marks an item that is too large for any session. Only this byte is stored.
 	largeItem = 'x'
 )
 

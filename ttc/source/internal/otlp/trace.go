@@ -162,8 +162,7 @@ func (s *span) kind() spanKind {
 	return otherSpan
 }
 
-// maxAncestors limits the number of parents followed, because malicious links may form a
-// cycle.
+// maxAncestors limits the number of parents followed, because malicious links may form a cycle.
 const maxAncestors = 1000
 
 // ancestors passes the spans that enclose a span to the given function, innermost first.

@@ -108,8 +108,7 @@ func liteLLMRequest(raw json.Raw) json.Raw {
 	return out.End()
 }
 
-// session returns the session that a call belongs to according to the log. It is empty if the log doesn't name
-// one.
+// session returns the session that a call belongs to according to the log. It is empty if the log doesn't name one.
 func (e *entry) session() string {
 	metadata, own := session.At(e.raw, "metadata"), session.At(e.request, "metadata")
 	for _, key := range []string{"session_id", "conversation_id", "thread_id", "conversation", "trace_id"} {

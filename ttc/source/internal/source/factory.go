@@ -2,8 +2,7 @@ package source
 
 import "context"
 
-// Factory creates the sources of one type, which is the `_type` of an entry in the
-// sources section.
+// Factory creates the sources of one type, which is the `_type` of an entry in the sources section.
 type Factory struct {
 	Type string // the name used in YAML: "candidates"
 	Doc  string // one line

@@ -235,8 +235,7 @@ func dataFiles(dir string) (out []string, err error) {
 	return out, err
 }
 
-// escapeGlob escapes the user's part of a pattern, so that only the stars added by this
-// package are wildcards.
+// escapeGlob escapes the user's part of a pattern, so that only the stars added by this package are wildcards.
 func escapeGlob(folder, path string) string {
 	quoted := strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(path)
 	return quoted + strings.TrimPrefix(folder, path)

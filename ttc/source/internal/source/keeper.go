@@ -63,8 +63,7 @@ func (k *Keeper) room(n int) []byte {
 	return k.block[at:at:cap(k.block)]
 }
 
-// Turn stores a turn id. A turn's candidates, which are usually adjacent, share
-// it.
+// Turn stores a turn id. A turn's candidates, which are usually adjacent, share it.
 func (k *Keeper) Turn(raw json.Raw) string {
 	if k.turn == "" || !raw.Is(k.turn) {
 		k.turn = k.Text(raw)
@@ -106,8 +105,7 @@ func (k *Keeper) prompt(raw json.Raw) ttc.Prompt {
 	return ttc.Prompt{Form: ttc.OtherPrompt, Text: string(raw)}
 }
 
-// maxNameBytes is the maximum length, in bytes, of a string that is stored for reuse because it may
-// recur.
+// maxNameBytes is the maximum length, in bytes, of a string that is stored for reuse because it may recur.
 const maxNameBytes = 256
 
 // Name stores a string that recurs throughout the input.

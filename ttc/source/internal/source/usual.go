@@ -123,8 +123,7 @@ func isVerdict(c *Column) bool {
 // isFlag accepts only true and false.
 func isFlag(c *Column) bool { return c.Kinds[json.Bool] == c.Present }
 
-// isShare accepts numbers from 0 to 1. In place of some of them, Harbor writes the reason why a run
-// ended.
+// isShare accepts numbers from 0 to 1. In place of some of them, Harbor writes the reason why a run ended.
 func isShare(c *Column) bool {
 	return c.Numeric > 0 && c.Numeric+c.words()+c.Empty == c.Present &&
 		!slices.ContainsFunc(c.numbers, func(f float64) bool { return f < 0 || f > 1 })

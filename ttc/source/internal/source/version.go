@@ -21,8 +21,7 @@ const (
 	maxVersionLen = 60
 )
 
-// Wrote counts a version that wrote part of an input, and records whether it is newer than the tested
-// versions.
+// Wrote counts a version that wrote part of an input, and records whether it is newer than the tested versions.
 func (t *Tally) Wrote(v Version) {
 	if v.Number == "" {
 		return

@@ -23,9 +23,8 @@ func NewDecoder(ctx context.Context, cfg Config) (*Decoder, error) {
 	return d, err
 }
 
-// Decode reads a JSON list of traces; name serves as the file name of the examples. Unlike the source, it
-// keeps identical entries, because a model may sample the same text twice. It calls drop for each
-// omission.
+// Decode reads a JSON list of traces; name serves as the file name of the examples. Unlike the source, it keeps
+// identical entries, because a model may sample the same text twice. It calls drop for each omission.
 func (d *Decoder) Decode(
 	ctx context.Context, name string, list json.Raw, drop func(ledger.Drop),
 ) ([]*ttc.Example, *source.Stats, error) {
