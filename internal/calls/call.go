@@ -5,7 +5,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// Call is a request to a model and the model's answer.
+// Call is a request to a model with the model's answer.
 type Call struct {
 	ID    string // id of the answer; empty if unknown
 	Agent string // the agent of the session that made the call; empty for the main agent
@@ -23,7 +23,7 @@ type Call struct {
 	LogProbs     []float32 // of the output
 
 	Usage Usage
-	Gaps  ttc.Gaps // facts about this call that are missing from the trace
+	Gaps  ttc.Gaps // parts of this call that are missing from the trace
 
 	File   string // path of the recording, as named by the user
 	Offset int64
@@ -41,10 +41,10 @@ type Message struct {
 	Tokens uint64
 }
 
-// Usage holds the provider's token counts; 0 if unknown.
+// Usage holds the provider's token counts, which are 0 if unknown.
 type Usage struct{ Input, Output int64 }
 
-// fidelity returns the grade that a call's data supports.
+// fidelity returns the fidelity of a call's data.
 func (c *Call) fidelity() ttc.Fidelity {
 	switch {
 	case c.Gaps.Lowering() != 0:

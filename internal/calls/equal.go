@@ -13,8 +13,8 @@ import (
 )
 
 // sum returns the hash by which messages are considered equal, and b, which it uses as a buffer. The hash ignores
-// differences in recording: the spelling of a call's arguments, whether a message without text omits the field or
-// leaves it empty, whether a text is a string or a list of parts.
+// differences in recording, such as the formatting of a call's arguments, whether the content of a message without
+// text is missing or empty, and whether a text is a string or a list of parts.
 func sum(b []byte, m *Message) (xxh3.Uint128, []byte) {
 	b = b[:0]
 	field := func(text string) {
@@ -62,7 +62,7 @@ func Plain(m *chat.Message) (string, bool) {
 	return flat.Text, flat.Form != chat.Parts
 }
 
-// maxCanonical is the depth down to which values are canonicalised; deeper ones are used as written.
+// maxCanonical is the maximum depth of values that are canonicalised; deeper ones are used as written.
 const maxCanonical = 64
 
 // maxMembers is the maximum number of members of an object that is canonicalised; larger ones are used as written.

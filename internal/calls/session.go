@@ -16,7 +16,7 @@ import (
 // Session collects the calls of one session.
 type Session struct {
 	ID     string
-	Task   string   // id shared by all trials of one problem; if empty, the session is a task by itself
+	Task   string   // id shared by all trials of one problem; if empty, the session is a separate task
 	Trial  string   // identifies the trial
 	Reward *float64 // for the main agent's work; nil if absent
 
@@ -50,7 +50,7 @@ type thread struct {
 	tools xxh3.Uint128
 }
 
-// graph is a thread's messages, in order of arrival.
+// graph holds a thread's messages, in the order in which they were added.
 type graph struct {
 	tools    []chat.Tool
 	nodes    []node
@@ -63,7 +63,7 @@ type node struct {
 	parent, message int32
 	walk            uint64 // hash of all messages up to this node
 	answer          int32  // index in calls of the call that wrote it, or -1
-	inner           bool   // another message follows
+	inner           bool   // it is followed by another message
 	renumbered      int32  // index in the example's graph; -1 until it is added
 }
 
@@ -109,10 +109,11 @@ func (s *Session) Add(c Call) {
 	g.calls = append(g.calls, call{at: at, seal: s.messages[answer].hash, Call: c})
 }
 
-// Give counts messages towards MaxGiven. It is for callers that assemble a call's context before they add the call.
+// Give counts messages towards MaxGiven. It is used by callers that assemble a call's context before they add the
+// call.
 func (s *Session) Give(messages int) { s.context += int64(messages) }
 
-// TooLarge reports whether calls were given more messages than MaxGiven.
+// TooLarge reports whether the calls' contexts exceed MaxGiven.
 func (s *Session) TooLarge() bool { return s.context > s.MaxGiven }
 
 // Len returns the number of calls added.
@@ -130,7 +131,7 @@ func (s *Session) graph(c *Call) *graph {
 		g = &graph{tools: c.Tools, children: map[edge]int32{}, walked: map[Walk]int32{}}
 		s.threads[key] = g
 	} else if !sameSlice(c.Tools, g.tools) && slices.CompareFunc(c.Tools, g.tools, compareTools) < 0 {
-		g.tools = c.Tools // if spellings differ, the first in byte order is kept
+		g.tools = c.Tools // if the definitions are written differently, the first in byte order is kept
 	}
 	return g
 }
@@ -155,8 +156,8 @@ func sameSlice(a, b []chat.Tool) bool {
 
 func compareTools(a, b chat.Tool) int { return bytes.Compare(a.Raw, b.Raw) }
 
-// intern returns a message's number. It keeps one of the message's copies, which may be spelled differently; the choice
-// doesn't depend on the order of arrival.
+// intern returns a message's number. It keeps one of the message's copies, which may be written differently. The
+// choice doesn't depend on their order.
 func (s *Session) intern(m *Message, written bool) int32 {
 	var h xxh3.Uint128
 	h, s.scratch = sum(s.scratch, m)
@@ -180,8 +181,8 @@ func (s *Session) intern(m *Message, written bool) int32 {
 	return n
 }
 
-// spelledBefore orders copies of a message: copies with arguments as the model spelled them come first, then copies
-// with a longer spelling.
+// spelledBefore orders copies of a message. Copies with arguments as the model wrote them come first, then longer
+// copies.
 func spelledBefore(m, than *chat.Message) bool {
 	if x, y := sampledSpelling(m), sampledSpelling(than); x != y {
 		return x
@@ -233,7 +234,7 @@ func (s *Session) child(g *graph, parent, message int32) int32 {
 // Size returns the approximate memory used by the messages, in bytes.
 func (s *Session) Size() int64 { return s.size }
 
-// Example is an example made from a session, with the outcome of its calls.
+// Example is an example made from a session, with the outcomes of its calls.
 type Example struct {
 	ttc.Example
 	Agent    string
@@ -249,7 +250,7 @@ type Answer struct {
 	PromptTokens int64 // as recorded by the provider; 0 if unknown
 	OutputTokens int64 // likewise
 	Fidelity     ttc.Fidelity
-	Gaps         ttc.Gaps // why the fidelity is not higher
+	Gaps         ttc.Gaps // reasons why the fidelity is not higher
 }
 
 // setAside is a call that is not trained on.
@@ -321,7 +322,7 @@ func (s *Session) Examples(own owner) []*Example {
 	return out
 }
 
-// given returns, for each message, the thread whose calls have the message in their history: nil if there is none, and
+// given returns, for each message, the thread whose calls have the message in their history, nil if there is none, or
 // several if there is more than one.
 func (s *Session) given() []*graph {
 	out := make([]*graph, len(s.messages))
@@ -339,7 +340,7 @@ func (s *Session) given() []*graph {
 	return out
 }
 
-// several marks more than one thread.
+// several represents more than one thread.
 var several = new(graph)
 
 func compareCalls(a, b call) int {
@@ -384,7 +385,7 @@ func (s *Session) example(g *graph, given []*graph, own owner) *Example {
 	return ex
 }
 
-// settle decides which calls are trained on.
+// settle decides which calls to train on.
 func (s *Session) settle(g *graph, given []*graph, own owner, ex *Example) []bool {
 	trained := make([]bool, len(g.calls))
 	type siblings struct{ all, continued int }

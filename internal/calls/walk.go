@@ -1,7 +1,7 @@
 package calls
 
-// Walk represents a list of messages in a session. Walks share common prefixes, so the histories of a long session,
-// each of which continues the previous one, store their messages once. The zero Walk is empty.
+// Walk represents a list of messages in a session. Walks share common prefixes, so the messages of a long session, in
+// which each history extends the previous one, are stored only once. The zero Walk is empty.
 type Walk int32
 
 // walkStep is the last message of a walk, and the walk before it.
@@ -31,7 +31,7 @@ func (s *Session) Last(w Walk) (r Ref, before Walk, ok bool) {
 	return Ref(step.message), step.before, true
 }
 
-// along returns the node at which a walk ends, looking up prefixes that were followed before.
+// along returns the node at which a walk ends. It looks up prefixes that it followed before.
 func (s *Session) along(g *graph, w Walk) int32 {
 	var steps []Walk
 	at := int32(-1)

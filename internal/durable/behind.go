@@ -8,8 +8,8 @@ import (
 // behindBytes is the number of bytes written to a file before the system is asked to start writing them to disk.
 const behindBytes = 8 << 20
 
-// Behind returns a writer that continues at the file's current offset. It asks the system, without waiting, to begin
-// writing to disk while more is added, so that the final sync doesn't have to write everything.
+// Behind returns a writer that continues at the file's current offset. It asks the system to write data to disk in
+// the background, so that the final sync has less to write.
 func Behind(file *os.File) io.Writer { return &behind{file: file} }
 
 type behind struct {
@@ -23,7 +23,7 @@ func (b *behind) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// ReadFrom copies as os.File does, so data from another file can stay within the kernel.
+// ReadFrom copies as os.File does, so that the kernel can copy data from another file directly.
 func (b *behind) ReadFrom(r io.Reader) (int64, error) {
 	n, err := b.file.ReadFrom(r)
 	b.wrote(n)

@@ -4,5 +4,5 @@ package durable
 
 import "os"
 
-// startWriting does nothing: only Linux can begin writing before a file is synced.
+// startWriting does nothing, because only Linux supports writing before a file is synced.
 func startWriting(*os.File) {}

@@ -16,14 +16,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mark is the prefix of a temporary file's name; random digits follow, so two writers never share a file. A writer
-// locks its file, and Sweep removes the unlocked files that a crash left behind.
+// mark is the prefix of a temporary file's name. It is followed by random digits, so that two writers never share a
+// file. A writer locks its file. Sweep removes unlocked files, which remain after a crash.
 const mark = ".nat-go-tmp-"
 
-// bufferBytes is the size up to which writes are combined; larger ones bypass the buffer.
+// bufferBytes is the buffer's size; larger writes bypass the buffer.
 const bufferBytes = 64 << 10
 
-// File is a file that appears under its name only when it is committed.
+// File is a file that gets its name only when it is committed.
 type File struct {
 	*bufio.Writer
 	file *os.File
@@ -54,12 +54,12 @@ func temporary(dir string) (*os.File, error) {
 		if err != nil {
 			return nil, err
 		}
-		// On a file system without locks the file stays unlocked, and Sweep removes nothing.
+		// On a file system without locks, the file stays unlocked, and Sweep removes nothing.
 		_ = Lock(f, unix.LOCK_EX|unix.LOCK_NB)
 		if sameFile(f) {
 			return f, nil
 		}
-		f.Close() // removed by Sweep between creation and locking
+		f.Close() // Sweep removed the file before it was locked
 	}
 }
 
@@ -82,7 +82,7 @@ func sameFile(f *os.File) bool {
 	return err == nil && os.SameFile(a, b)
 }
 
-// Commit makes the file appear under its name, durably.
+// Commit durably gives the file its name.
 func (f *File) Commit() error {
 	if err := f.rename(true); err != nil || f.path == "" {
 		return err
@@ -107,10 +107,10 @@ func (f *File) CommitUnsynced() error { return f.rename(false) }
 // Temporary returns the path that the file has until it is committed; see Adopt.
 func (f *File) Temporary() string { return f.file.Name() }
 
-// Adopt renames a temporary file to the path at which its writer, now dead, would have committed it. The writer must
-// have called Prepare. Adopt does nothing if the file was already renamed.
+// Adopt renames a temporary file to the path at which its writer, which has ended, would have committed it. The
+// writer must have called Prepare. Adopt does nothing if the file was already renamed.
 func Adopt(temp, path string) error {
-	err := os.Rename(temp, path) //nolint:forbidigo // this is where it is allowed
+	err := os.Rename(temp, path) //nolint:forbidigo // allowed here
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, there := os.Lstat(path); there == nil {
 			return nil
@@ -132,13 +132,13 @@ func (f *File) rename(sync bool) error {
 		err = f.file.Sync()
 	}
 	if err == nil && f.path != "" {
-		err = os.Rename(f.file.Name(), f.path) //nolint:forbidigo // this is where it is allowed
+		err = os.Rename(f.file.Name(), f.path) //nolint:forbidigo // allowed here
 	}
 	return f.end(err)
 }
 
-// CommitChanged is Commit for a file that may exist already: if the content is the same, the existing file is unchanged
-// and keeps its modification time.
+// CommitChanged is Commit for a file that may exist already: if the content is the same, the existing file is kept,
+// with its modification time.
 func (f *File) CommitChanged() error {
 	same, err := false, f.Flush()
 	if err == nil {
@@ -203,7 +203,7 @@ func (f *File) Abort() {
 
 var errAborted = errors.New("aborted")
 
-// Save writes the file that fill writes, durably. If fill fails, the file doesn't appear.
+// Save durably writes a file whose content fill writes. If fill fails, the file is not created.
 func Save(path string, fill func(io.Writer) error) error {
 	f, err := Create(path)
 	if err != nil {
@@ -258,9 +258,9 @@ func write(create func(string) (*File, error), path string, r io.Reader, commit 
 	return commit(f)
 }
 
-// Output starts the file at a path given by the user. A link is kept and its target replaced; a file that isn't
-// regular, such as a device or a pipe, is written to directly, as is an open file named by its descriptor, such as
-// /dev/stdout. A replaced file's permissions are kept.
+// Output starts the file at a path given by the user. If it is a link, the link is kept and its target is replaced. A
+// file that isn't regular, such as a device or a pipe, is written to directly, as is an open file named by its
+// descriptor, such as /dev/stdout. A replaced file keeps its permissions.
 func Output(path string) (*File, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -322,10 +322,10 @@ func descriptor(path string) bool {
 	return false
 }
 
-// maxLinks is the maximum number of links followed in a row, the same as on Linux.
+// maxLinks is the maximum number of links followed in a row, which is the same as on Linux.
 const maxLinks = 40
 
-// Linked returns the path that a link leads to, which need not exist; any other path is returned unchanged.
+// Linked returns the path to which a link leads, which need not exist. It returns any other path unchanged.
 func Linked(path string) (string, error) {
 	for range maxLinks {
 		to, err := os.Readlink(path)
@@ -352,7 +352,7 @@ func SyncDir(dir string) error {
 
 // Move renames a folder. Both names must be on the same file system, and the new one must not exist yet.
 func Move(from, to string) error {
-	if err := os.Rename(from, to); err != nil { //nolint:forbidigo // this is where it is allowed
+	if err := os.Rename(from, to); err != nil { //nolint:forbidigo // allowed here
 		return err
 	}
 	return SyncDir(filepath.Dir(to))

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Open opens a file for reading. It accepts only regular files: a link may lead to an endless device, and a pipe may
-// lack a writer.
+// Open opens a file for reading. It accepts only regular files, because a link may lead to an endless device, and a
+// pipe may lack a writer.
 func Open(path string) (*os.File, error) { return open(path, os.O_RDONLY) }
 
 // Continue opens a file for reading and writing, as Open does, and creates it if it doesn't exist.
@@ -48,7 +48,8 @@ func Sum(path string) (string, error) {
 // ReadFile reads a file of at most the given size, opened by Open.
 func ReadFile(path string, limit int64) ([]byte, error) { return readAll(Open, path, limit) }
 
-// ReadInput reads a file of at most the given size that a user named, which may be a pipe, such as a shell's <(...).
+// ReadInput reads a file of at most the given size. The user named the file, which may be a pipe, such as a shell's
+// <(...).
 func ReadInput(path string, limit int64) ([]byte, error) { return readAll(os.Open, path, limit) }
 
 func readAll(open func(string) (*os.File, error), path string, limit int64) ([]byte, error) {

@@ -18,8 +18,9 @@ func Temporary(name string) bool {
 	return ok && err == nil && len(random) == 8
 }
 
-// Sweep removes the temporary files that a crash left in a folder, which need not exist; sub-folders are not searched.
-// It keeps files being written: their writers hold locks, which the system releases when a process ends.
+// Sweep removes the temporary files that remain in a folder after a crash. The folder need not exist; its sub-folders
+// are not searched. Sweep keeps files that are being written, whose writers hold locks, which the system releases
+// when a process ends.
 func Sweep(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

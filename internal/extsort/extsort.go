@@ -12,8 +12,8 @@ import (
 // DefaultMemory is the default budget of a sorter, in bytes.
 const DefaultMemory = 32 << 20
 
-// minRead is the minimum number of bytes of a run that a single read should return: it bounds the number of runs merged
-// at once.
+// minRead is the minimum number of bytes of a run that a single read should return. It bounds the number of runs
+// merged at once.
 const minRead = 64 << 10
 
 // Sorter collects entries and returns them in byte order. It is not safe for concurrent use.
@@ -32,7 +32,7 @@ type Sorter struct {
 }
 
 // run is a sorted range of the file. Runs on one level are merged into a single run on the next, so that the number
-// read at once stays bounded.
+// of runs read at once is bounded.
 type run struct {
 	off, len int64
 	level    int
@@ -77,7 +77,7 @@ func (s *Sorter) Add(entry []byte) error {
 	return nil
 }
 
-// Expect reserves memory for n more entries, within the budget. It is only a hint.
+// Expect reserves memory for n more entries, within the budget. n is only a hint.
 func (s *Sorter) Expect(n uint64) {
 	if want := min(n, uint64(s.limit/s.width))*uint64(s.width) + uint64(len(s.rows)); want > uint64(cap(s.rows)) {
 		s.grow(int(want))
@@ -94,8 +94,8 @@ func (s *Sorter) grow(bytes int) {
 // Len returns the number of entries added.
 func (s *Sorter) Len() int64 { return s.count }
 
-// Sort sorts the entries that are in memory; no entry can be added afterwards. Reading with All sorts them, too, but a
-// separate call lets several sorters sort concurrently.
+// Sort sorts the entries that are in memory; no entry can be added afterwards. All also sorts them, but with a
+// separate call, several sorters can sort concurrently.
 func (s *Sorter) Sort() {
 	if !s.sorted {
 		s.sorted = true
@@ -103,7 +103,7 @@ func (s *Sorter) Sort() {
 	}
 }
 
-// All yields every entry in order. A yielded slice is valid until the next one. An error is yielded once, at the end.
+// All yields every entry in order. A yielded slice is valid until the next one. An error is yielded as the last item.
 // All can be called again, but not within its own loop; nothing can be added afterwards.
 func (s *Sorter) All() iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
@@ -133,7 +133,7 @@ func (s *Sorter) Close() {
 	s.rows, s.spare, s.runs = nil, nil, nil
 	s.sorted, s.err = true, errors.New("extsort: the sorter is closed")
 	if s.file != nil {
-		s.file.Close() // an error is harmless, since the file won't be read
+		s.file.Close() // ignore the error, because the file is not read again
 		s.file = nil
 	}
 }
@@ -144,7 +144,7 @@ func (s *Sorter) sort() {
 	}
 	sortRows(s.rows, s.spare, s.width, 0)
 	if s.file == nil {
-		s.spare = nil // from here on only a merge would need spare
+		s.spare = nil // only a merge would still need spare
 	}
 }
 
@@ -190,7 +190,7 @@ func (s *Sorter) fanIn() int { return max(2, min(s.limit/minRead, 256)) }
 func (s *Sorter) compact(tail []run) error {
 	merged := run{off: s.file.Size(), level: tail[0].level + 1}
 	m := newMerge(s, tail, nil)
-	out := s.rows[:0:cap(s.rows)] // empty after a spill, so it can serve as the merge's output buffer
+	out := s.rows[:0:cap(s.rows)] // empty after a spill, so use it as the merge's output buffer
 	for {
 		row, err := m.next()
 		if err != nil {
@@ -244,7 +244,7 @@ func newMerge(s *Sorter, runs []run, memory []byte) *merge {
 	room := max(1, len(s.spare)/s.width/max(1, len(runs))) * s.width
 	for i, r := range runs {
 		buf := s.spare[min(i*room, len(s.spare)):min((i+1)*room, len(s.spare))]
-		if len(buf) < s.width { // more runs than scratch rows, which happens only if the budget is absurdly small
+		if len(buf) < s.width { // more runs than scratch rows, which requires an extremely small budget
 			buf = make([]byte, s.width)
 		}
 		m.cursors = append(m.cursors, &cursor{file: s.file, off: r.off, end: r.off + r.len, buf: buf})

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// maxInsertionRows is the maximum number of rows for which insertion sort beats counting.
+// maxInsertionRows is the maximum number of rows for which insertion sort is faster than counting.
 const maxInsertionRows = 20
 
 // sortRows sorts rows, each of them width bytes long, in byte order. The first depth bytes of all rows must be equal,
@@ -59,7 +59,8 @@ func sortParts(rows, scratch []byte, bounds []int, width, depth int) {
 	}
 }
 
-// scan returns how many leading bytes all rows share, at least depth, and whether the rows are already in order.
+// scan returns the number of leading bytes that all rows share, which is at least depth, and whether the rows are
+// already in order.
 func scan(rows []byte, width, depth int) (common int, sorted bool) {
 	if len(rows) <= width {
 		return width, true

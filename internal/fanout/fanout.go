@@ -13,9 +13,10 @@ type Worker[T, R any] struct {
 	Stop func() // called in the goroutine when the work ends; may be nil
 }
 
-// Ordered computes a result for each item in workers, and calls take with each item and its result, in order and one at
-// a time. start makes a worker, in the goroutine that will use it. At most ahead items wait for an earlier one. The
-// first error, including one from the items, ends the work; Ordered returns once all of its goroutines have ended.
+// Ordered computes a result for each item in workers, and calls take with each item and its result, in order and one
+// at a time. It calls start to make a worker in each goroutine that uses one. At most ahead items wait for an earlier
+// item. The first error, including an error from the items, stops the work. Ordered returns when all of its
+// goroutines have ended.
 func Ordered[T, R any](
 	ctx context.Context, workers, ahead int, items iter.Seq2[T, error], start func() Worker[T, R],
 	take func(T, R) error,

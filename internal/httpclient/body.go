@@ -49,7 +49,7 @@ func (b Bytes) Size() int64 { return int64(len(b.Data)) }
 // Open returns a reader for the bytes.
 func (b Bytes) Open() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b.Data)), nil }
 
-// File is a body whose content is a part of a file.
+// File is a body with a part of a file as its content.
 type File struct {
 	Path        string
 	Offset      int64

@@ -38,7 +38,7 @@ type Options struct {
 	MaxPause    time.Duration // longest pause between two attempts, even if the service asks for more; 0 means a minute
 	MaxAnswer   int64         // maximum size of a decompressed response, in bytes; 0 means maxAnswer
 	Connections int           // idle connections kept for later requests; 0 means two
-	Secrets     []string      // values that, like Token and the secrets in Base, are never shown in errors
+	Secrets     []string      // values that must not appear in errors, in addition to Token and the secrets in Base
 
 	// Large is the maximum number of concurrent responses larger than an eighth of MaxAnswer; others wait, with their
 	// time limits suspended. A Reply counts until it is closed. 0 means no limit.
@@ -115,7 +115,7 @@ type Request struct {
 	Body   Body // nil means none
 	Accept string
 
-	Anonymous bool  // send no bearer token, even if there is one; may be redirected to another host
+	Anonymous bool  // don't send the bearer token; the request may then be redirected to another host
 	Tries     int   // maximum number of attempts; 0 means one
 	Harmless  bool  // the request is idempotent: sending it twice has the same effect as once
 	OK        []int // statuses other than 2xx that are not errors
@@ -124,11 +124,11 @@ type Request struct {
 	Check func(*Reply) error
 }
 
-// patience is the maximum multiple of MaxPause that a service may ask us to wait. Retrying a service that asks for
-// more, such as a day, is useless, and a run that waits before each request seems to hang.
+// patience is the maximum multiple of MaxPause for which the client waits at a service's request. If a service asks
+// for more, such as a day, the client doesn't wait, because the run would seem to hang.
 const patience = 10
 
-// Do makes the request, retrying where that is allowed and may help, and reads the whole response.
+// Do makes the request and reads the whole response. It retries the request if that is allowed and may help.
 func (c *Client) Do(ctx context.Context, req Request) (*Reply, error) {
 	wait := c.o.Backoff
 	for try := 1; ; try++ {
@@ -142,7 +142,7 @@ func (c *Client) Do(ctx context.Context, req Request) (*Reply, error) {
 			e.Fix = fmt.Sprintf("the service asks for a pause of %s: try again later", e.RetryAfter.Round(time.Second))
 			return reply, err
 		}
-		pause := wait/2 + rand.N(wait/2+1) // random, so that clients don't all retry at the same time
+		pause := wait/2 + rand.N(wait/2+1) // random, so that clients don't retry simultaneously
 		if e.RetryAfter > 0 {
 			pause = e.RetryAfter + rand.N(wait/2+1)
 		}
@@ -300,7 +300,7 @@ func origin(u *url.URL) string {
 	return u.Scheme + "://" + net.JoinHostPort(strings.ToLower(u.Hostname()), port)
 }
 
-// failed returns the error for a request that got no complete response.
+// failed returns the error for a request without a complete response.
 func (x *exchange) failed(ctx context.Context, err error, sent bool) error {
 	c := x.c
 	why := err
@@ -317,7 +317,7 @@ func (x *exchange) failed(ctx context.Context, err error, sent bool) error {
 		e.Fault, e.Unsettled = Local, false
 		e.Fix = "set tls.ca_file to the authority that signed the service's certificate"
 	case errors.As(err, new(redirectError)):
-		e.Fault, e.Unsettled = Local, false // the service redirected the request without carrying it out
+		e.Fault, e.Unsettled = Local, false // a redirected request was not carried out
 	case !sent:
 		e.Fix = "check the address and that the service is up"
 	}
@@ -350,11 +350,11 @@ func (c *Client) place(target string) string {
 // Place returns the service's address for display.
 func (c *Client) Place() string { return c.place(c.base) }
 
-// Scrub prepares text from the service for display on one line: without secrets, known or recognisable, and without
+// Scrub prepares text from the service for display on one line: without known or recognisable secrets, and without
 // terminal control characters.
 func (c *Client) Scrub(s string) string { return terminal.Line(secret.Shape(c.secrets.Redact(s))) }
 
-// Sleep waits, and reports whether it waited the full time.
+// Sleep waits, and reports whether it waited for the full duration.
 func Sleep(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-time.After(d):
@@ -405,7 +405,7 @@ func (r *Reply) read(ctx context.Context, resp *http.Response) error {
 }
 
 // pieces collects data of unknown length in pieces. They are joined only once, at the end, because growing a buffer
-// would double the garbage from each concurrent response.
+// would produce twice as much garbage.
 type pieces struct {
 	in   io.Reader
 	list [][]byte

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Error explains why a request got no useful response.
+// Error explains why a request has no useful response.
 type Error struct {
 	Op  string // the attempted action: "create the job (POST http://host/v1/customization/jobs)"
 	Why string // the cause: "HTTP 422: config: unknown configuration"
@@ -14,7 +14,7 @@ type Error struct {
 	Fault      Fault
 	Status     int           // HTTP status of the response; 0 if there was none
 	Unsettled  bool          // the request may have been carried out even though no response confirms it
-	RetryAfter time.Duration // how long the service asks us to wait; 0 if unspecified
+	RetryAfter time.Duration // delay requested by the service; 0 if unspecified
 	Err        error         // the cause, for errors.Is; may be nil, and may contain secrets
 }
 
@@ -23,7 +23,7 @@ type Fault uint8
 
 // The faults.
 const (
-	Refused     Fault = iota // the service understood and refused: a retry would give the same response
+	Refused     Fault = iota // the service understood and refused the request; a retry would get the same response
 	Denied                   // credentials
 	Unavailable              // unreachable, overloaded, broken response: a retry can help
 	Local                    // a file, a certificate, an address in the config, this machine

@@ -28,7 +28,7 @@ type Reply struct {
 // maxRefusal is the maximum number of bytes of a refusal that are read.
 const maxRefusal = 64 << 10
 
-// Close releases the response; see Options.Large. Closing twice is harmless.
+// Close releases the response; see Options.Large. It may be called more than once.
 func (r *Reply) Close() {
 	if r.held {
 		r.held = false
@@ -143,8 +143,8 @@ func validation(list []any) string {
 	return strings.Join(out, "; ")
 }
 
-// titleTag matches the title of an HTML page. It is compiled on first use, because its counted repetition would add
-// 2 ms to every start of the program.
+// titleTag matches the title of an HTML page. It is compiled on first use, because compiling its counted repetition
+// is slow.
 var titleTag = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?is)<title[^>]*>(.{0,200}?)</title>`) })
 
 func (r *Reply) title() string {

@@ -9,7 +9,7 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// TLS configures how a service proves its identity, and how we prove ours. It is part of adapters' configs.
+// TLS configures how the service and the client authenticate themselves. It is part of adapters' configs.
 type TLS struct {
 	CAFile             string `yaml:"ca_file" doc:"PEM file of the authorities that may sign the service's certificate; if unset, the system's"`
 	CertFile           string `yaml:"cert_file" validate:"required_with=KeyFile" doc:"PEM file of the client certificate, for services that require one"`

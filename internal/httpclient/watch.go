@@ -15,7 +15,7 @@ func (w *watch) stop()  { w.timer.Stop() }
 func (w *watch) reset() { w.timer.Reset(w.timeout) }
 
 // watched is a request body that restarts the request's time limit whenever it is read, so that an upload may take
-// hours but a stalled one ends.
+// hours, but a stalled one is cancelled.
 type watched struct {
 	io.ReadCloser
 	watch *watch

@@ -1,3 +1,2 @@
-// Package lines reads lines of bounded length: however long a line is, the package never holds more of it than the
-// limit and one buffer.
+// Package lines reads lines of bounded length. It never holds more of a line than the limit and one buffer.
 package lines

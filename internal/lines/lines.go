@@ -25,13 +25,13 @@ func (e *TooLong) Error() string {
 // bufferBytes is the number of bytes read at once if r is not already buffered.
 const bufferBytes = 64 << 10
 
-// Read yields the lines of r without their newlines, including a last line without one. A line is valid until the next.
-// The error is a *TooLong, after which reading may continue, or r's, which is final.
+// Read yields the lines of r without their newlines, including a last line without one. A line is valid until the
+// next. The error is either a *TooLong, after which reading may continue, or an error from r, which is final.
 func Read(r io.Reader, limit int) iter.Seq2[[]byte, error] {
 	return read(r, limit, false)
 }
 
-// ReadWhole is like Read, for input in which every line ends in a newline: anything after the last newline results in
+// ReadWhole is like Read, for input in which every line ends in a newline: text after the last newline results in
 // io.ErrUnexpectedEOF.
 func ReadWhole(r io.Reader, limit int) iter.Seq2[[]byte, error] {
 	return read(r, limit, true)
@@ -45,7 +45,7 @@ func read(r io.Reader, limit int, whole bool) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		var long []byte // the part read so far of a line that doesn't fit in the buffer
 		for {
-			part, err := in.ReadSlice('\n') //nolint:forbidigo // this is where it is allowed
+			part, err := in.ReadSlice('\n') //nolint:forbidigo // allowed here
 			line := part
 			if len(long) > 0 {
 				long = append(long, part...)
@@ -64,7 +64,7 @@ func read(r io.Reader, limit int, whole bool) iter.Seq2[[]byte, error] {
 					return
 				}
 				for errors.Is(err, bufio.ErrBufferFull) {
-					part, err = in.ReadSlice('\n') //nolint:forbidigo // this is where it is allowed
+					part, err = in.ReadSlice('\n') //nolint:forbidigo // allowed here
 					tooLong.Bytes += int64(len(part))
 				}
 			case errors.Is(err, bufio.ErrBufferFull):

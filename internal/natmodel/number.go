@@ -26,7 +26,7 @@ func ParseFloat(raw json.Raw) (float64, bool) {
 }
 
 // floatText parses as Rust's f64 does, after trimming. If there are underscores between other characters, it retries
-// without them, untrimmed.
+// without the underscores, and without trimming.
 func floatText(s string) (float64, bool) {
 	if f, ok := rustFloat(strings.TrimFunc(s, unicode.IsSpace)); ok {
 		return f, true
@@ -65,7 +65,7 @@ func rustFloat(s string) (float64, bool) {
 type Int struct {
 	Text  string // decimal digits, as Python prints them
 	Value int64  // if Fits
-	Fits  bool   // it fits in 64 bits
+	Fits  bool   // the value fits in 64 bits
 }
 
 // ParseInt reads a value as pydantic's lax int: an integer of any size, a float without a fraction within 64 bits, a
@@ -93,8 +93,8 @@ func ParseInt(raw json.Raw) (Int, bool) {
 	return Int{}, false
 }
 
-// intText parses a sign, digits with single underscores between them, and a trailing ".0". Leading zeros are stripped
-// the way pydantic does it, together with underscores, and, surprisingly, a minus may follow them.
+// intText parses a sign, digits with single underscores between them, and a trailing ".0". Like pydantic, it strips
+// leading zeros together with underscores, and accepts a minus after them.
 func intText(s string) (Int, bool) {
 	s = strings.TrimFunc(s, unicode.IsSpace)
 	if rest, plus := strings.CutPrefix(s, "+"); plus {

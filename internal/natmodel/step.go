@@ -10,8 +10,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// Step is a recorded step that NAT's IntermediateStep model accepts, with the parts that carry a candidate. All slices
-// are parts of the parsed input.
+// Step is a recorded step that NAT's IntermediateStep model accepts, with the parts that may contain a candidate. All
+// slices are parts of the parsed input.
 type Step struct {
 	EventType string   // one of eventTypes: "TTC_END", ...
 	Name      json.Raw // payload.name: a string, or nil
@@ -21,7 +21,7 @@ type Step struct {
 	Fields json.Cursor // positioned before Data
 }
 
-// fieldError is the reason why NAT's model rejects a step, and the field at fault.
+// fieldError is the reason why NAT's model rejects a step, and the invalid field.
 type fieldError struct {
 	Field string // "payload.event_type"
 	Msg   string
@@ -133,7 +133,7 @@ type payloadFields struct {
 	event, timestamp, spanTimestamp, framework, name, tags, metadata, data, usage, uuid json.Raw
 
 	inData  json.Cursor // positioned before data
-	strange bool        // an unknown key has a lone surrogate
+	strange bool        // an unknown key contains a lone surrogate
 }
 
 // read reads the fields of the object that c is in.
@@ -293,7 +293,8 @@ func wantInts(at string, raw json.Raw, keys ...string) error {
 // 309 digits.
 const shortNumber = 300
 
-// wantFloat checks that a value is a float, without parsing most numbers: a file has one or two numbers for every step.
+// wantFloat checks that a value is a float. It avoids parsing most numbers, because a file has one or two for every
+// step.
 func wantFloat(field string, raw json.Raw) error {
 	if raw.Kind() == json.Number {
 		if len(raw) > shortNumber {

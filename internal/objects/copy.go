@@ -87,8 +87,8 @@ const (
 	lockName   = "making.lock"
 )
 
-// sweep removes unfinished copies left by killed processes, but nothing while another process is making a copy, or on
-// a file system without locks. The lock that it returns keeps other processes from sweeping.
+// sweep removes unfinished copies of killed processes, unless another process is making a copy or the file system
+// lacks locks. The lock that it returns prevents other processes from sweeping.
 func sweep(cache string) (*os.File, error) {
 	lock, err := os.OpenFile(filepath.Join(cache, lockName), os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, 0o600)
 	if err != nil {

@@ -129,7 +129,7 @@ func passing(status int, code string) bool {
 	return status >= 500
 }
 
-// certain reports whether a request that got no response would fail in the same way again.
+// certain reports whether a request without a response would fail again in the same way.
 func certain(err error) bool {
 	var dns *net.DNSError
 	return errors.As(err, new(x509.UnknownAuthorityError)) || errors.As(err, new(x509.HostnameError)) ||

@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// File is an object being read, always in the state it was opened in. Only one goroutine may use Read; any number may
-// use ReadAt.
+// File is an open object, which is read in the state in which it was opened. Only one goroutine may use Read; any
+// number may use ReadAt.
 type File struct {
 	Info
 	s    *Storage
@@ -23,7 +23,7 @@ type File struct {
 	last  int64 // offset at which Read ends: the end of the object or of a section
 	end   int64 // offset in the object at which body ends
 	body  io.ReadCloser
-	cut   error // error that came with data, to be reported by the next read
+	cut   error // error that accompanied data, to be reported by the next read
 	left  patience
 	since int64 // bytes received since left was reset
 
@@ -69,13 +69,13 @@ func (f *File) drop() {
 	}
 }
 
-// chunk is the number of bytes that Read requests at once. This limits how long an unread body is held open.
+// chunk is the number of bytes that Read requests at once. This limits the time for which an unread body is open.
 const chunk = 64 << 20
 
 // retryResetBytes is the number of bytes that must arrive for the retry count to be reset.
 const retryResetBytes = 256 << 10
 
-// Read continues reading. After an interrupted body it continues at the next byte.
+// Read continues reading. If the body is interrupted, it continues at the next byte.
 func (f *File) Read(p []byte) (int, error) {
 	for {
 		if f.place >= f.last {
@@ -145,7 +145,7 @@ func (f *File) explain(err error) *Error {
 	return e
 }
 
-// The size and maximum number of the blocks that ReadAt keeps, so that each column of most tables can have one.
+// The size and maximum number of the blocks that ReadAt keeps. They allow one block for each column of most tables.
 const (
 	block     = 512 << 10
 	maxBlocks = 64

@@ -17,7 +17,7 @@ const (
 	maxTries     = 10
 	firstPause   = 200 * time.Millisecond // doubles
 	maxPause     = 20 * time.Second
-	stallTimeout = time.Minute // a request without progress for this long is abandoned and retried
+	stallTimeout = time.Minute // a request without progress for this long is cancelled and retried
 	minProgress  = 64 << 10    // minimum number of bytes that counts as progress
 )
 
@@ -33,14 +33,14 @@ func (p *patience) waitForRetry(ctx context.Context, e *Error) bool {
 		return false
 	}
 	pause := min(p.s.pause<<(p.tries-1), maxPause)
-	pause = pause/2 + rand.N(pause/2+1) // random, so that clients don't all retry at the same time
+	pause = pause/2 + rand.N(pause/2+1) // random, so that clients don't retry simultaneously
 	if s, err := strconv.Atoi(e.pause); err == nil && s > 0 {
 		pause = min(max(pause, time.Duration(s)*time.Second), maxPause)
 	}
 	return httpclient.Sleep(ctx, pause)
 }
 
-// try repeats an idempotent operation until it succeeds or another attempt is pointless.
+// try repeats an idempotent operation until it succeeds, or fails in a way that makes retries pointless.
 func (s *Storage) try(ctx context.Context, p, doing string, do func(context.Context) error) error {
 	left := patience{s: s}
 	for {

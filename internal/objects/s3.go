@@ -60,8 +60,8 @@ func (s *Storage) s3(kind string) (service, error) {
 	return &s3{client: core}, nil
 }
 
-// answers limits the size of a service's responses that aren't object data, because the client library reads some of
-// them without a limit.
+// answers limits the size of a service's responses that aren't object data, because the client library has no limit
+// for some of them.
 type answers struct{ http.RoundTripper }
 
 // maxAnswer is the maximum size of a response other than an object's data.
@@ -119,7 +119,7 @@ func (s *Storage) credentials(prefix string, own bool) *credentials.Credentials 
 }
 
 // credentialTimeout is the time limit for a server that provides credentials. The library waits for it even if the
-// request that needs the credentials was cancelled, and all other requests wait.
+// request that needs the credentials was cancelled, and all other requests wait, too.
 const credentialTimeout = 5 * time.Second
 
 // credentialClient is the client for servers that provide credentials. It doesn't follow redirects, because its

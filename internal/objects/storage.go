@@ -55,10 +55,10 @@ type Storage struct {
 
 	mu       sync.Mutex
 	services map[string]service
-	honours  map[string]error // by bucket, the result of CanCreate, which is nil if the bucket honours If-None-Match
+	honours  map[string]error // results of CanCreate by bucket; nil if the bucket honours If-None-Match
 }
 
-// New returns the storage that an environment gives access to. It doesn't send any requests.
+// New returns the storage to which an environment gives access. It doesn't send any requests.
 func New(getenv func(string) string) *Storage {
 	s := &Storage{
 		getenv: getenv, pause: firstPause, silence: stallTimeout, hidden: secret.NewValues(Secrets(getenv)...),
@@ -88,7 +88,7 @@ func Secrets(getenv func(string) string) (values []string) {
 	return values
 }
 
-// OfProcess returns the storage that the process's environment gives access to.
+// OfProcess returns the storage for the process's environment.
 var OfProcess = sync.OnceValue(func() *Storage { return New(os.Getenv) })
 
 // Close closes idle connections.

@@ -75,7 +75,7 @@ func (s *Storage) write(ctx context.Context, path string, in io.Reader, size, pa
 			})
 		}
 		if err != nil {
-			_ = s.once(context.WithoutCancel(ctx), up.abort) // if this fails, cleanup is left to the storage's rules
+			_ = s.once(context.WithoutCancel(ctx), up.abort) // if this fails, the storage's own rules remove the parts
 			return err
 		}
 		left -= n
@@ -83,8 +83,8 @@ func (s *Storage) write(ctx context.Context, path string, in io.Reader, size, pa
 	return s.complete(ctx, path, up, size)
 }
 
-// complete ends an upload. If the response to a successful attempt is lost, a retry fails because the upload is unknown
-// by then; the client library may retry on its own. The object's state then shows whether it was replaced.
+// complete ends an upload. If the response to a successful attempt is lost, a retry, which the client library may
+// make by itself, fails because the upload is then unknown. The object's state then shows whether it was replaced.
 func (s *Storage) complete(ctx context.Context, path string, up upload, size int64) error {
 	before, err := s.Stat(ctx, path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -100,8 +100,8 @@ func (s *Storage) complete(ctx context.Context, path string, up upload, size int
 }
 
 // Create writes an object that doesn't exist yet, such as the manifest that names the objects written before it. An
-// existing object with the same content is not an error: an earlier attempt or another process wrote it. Create refuses
-// storage in which two concurrent writers could both succeed.
+// existing object with the same content is not an error, because an earlier attempt or another process may have
+// written it. Create refuses storage in which two concurrent writers could both succeed.
 func (s *Storage) Create(ctx context.Context, path string, data []byte) error {
 	to, at, err := s.find(path)
 	if err != nil {

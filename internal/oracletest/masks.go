@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Mask is a line of a file in chat/masks: the tokens of a conversation as transformers computes them, and a mask of the
-// ones that the model wrote.
+// Mask is a line of a file in chat/masks: the tokens of a conversation as transformers computes them, and a mask of
+// the tokens that the model wrote.
 type Mask struct {
 	Conversation, Template, Tokenizer, Text string
 	Messages, Tools, Kwargs                 json.RawMessage

@@ -10,7 +10,7 @@ import (
 // next to the checkout is tried.
 const variable = "NATGO_CONFORMANCE"
 
-// Path returns a file or folder of the oracle data. If it is missing the test is skipped.
+// Path returns a file or folder of the oracle data. If it is missing, the test is skipped.
 func Path(t testing.TB, elem ...string) string {
 	t.Helper()
 	path := filepath.Join(append([]string{root(t)}, elem...)...)

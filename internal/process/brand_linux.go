@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A brand is a process's soft limit on the time that a realtime thread may run without blocking (RLIMIT_RTTIME), set to
-// a value that encodes the process's marks. Children inherit the brand even if they lose their environment, session and
-// parent; a program loses the brand only by setting this limit. The value is at least 146,000 years, which other
-// processes don't have. The two halves of its low 62 bits are hashes of the two marks.
+// A brand is a process's soft limit on the time that a realtime thread may run without blocking (RLIMIT_RTTIME), set
+// to a value that encodes the process's marks. Children inherit the brand even if they lose their environment,
+// session and parent; only a process that sets this limit loses the brand. The value is at least 146,000 years, which
+// no other process uses. The two halves of its low 62 bits are hashes of the two marks.
 const (
 	brandBit  = 1 << 62
 	brandHalf = 31
@@ -26,12 +26,12 @@ func brandOf(mark string) uint64 {
 	return h.Sum64() & brandMask
 }
 
-// launch starts a command and brands it. A confined command is traced (see attributes), so that it executes nothing
-// before it is branded. A command that can't be traced, or isn't confined, may start children before it is branded, and
-// a child whose parent has ended by then isn't branded.
+// launch starts a command and brands it. A confined command is traced (see attributes), so that it is branded before
+// it executes its first instruction. A command that can't be traced, or isn't confined, may start children before it
+// is branded, and a child whose parent has ended by then isn't branded.
 func launch(cmd *exec.Cmd, with, mark string) (*exec.Cmd, error) {
 	err := cmd.Start()
-	if err != nil && cmd.SysProcAttr.Ptrace { // the error doesn't say whether tracing or starting failed
+	if err != nil && cmd.SysProcAttr.Ptrace { // the error may be from tracing or from starting
 		cmd.SysProcAttr.Ptrace = false
 		cmd = &exec.Cmd{
 			Path: cmd.Path, Args: cmd.Args, Dir: cmd.Dir, Env: cmd.Env, SysProcAttr: cmd.SysProcAttr,
@@ -75,7 +75,7 @@ func brand(pid int, with, mark string) {
 func branded(pid int, mark string) bool {
 	var limit unix.Rlimit
 	err := unix.Prlimit(pid, unix.RLIMIT_RTTIME, nil, &limit)
-	if err != nil || limit.Cur&^(brandBit-1) != brandBit { // the process is another user's, or unlimited
+	if err != nil || limit.Cur&^(brandBit-1) != brandBit { // the process belongs to another user, or is unlimited
 		return false
 	}
 	h := brandOf(mark)

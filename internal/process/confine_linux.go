@@ -9,12 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// confine keeps this thread's children from reading this program's memory and environment and, on kernel 6.12 and
-// later, from sending it signals. It uses Landlock, which keeps processes in a domain from reading the ones outside it.
-// A domain must also restrict something: signals or, on kernels that can't restrict signals, renames between folders,
-// which a rule then allows everywhere. Mounts can't be changed in a domain. Without Landlock, this program is made
-// unreadable to other processes of the same user. Neither method stops root, so root's children lose the capabilities
-// to look into other processes.
+// confine prevents this thread's children from reading this program's memory and environment and, on kernel 6.12 and
+// later, from sending it signals. It uses Landlock, which prevents processes in a domain from reading processes
+// outside it. A domain must restrict something. It restricts signals or, on kernels that can't restrict signals,
+// renames between folders, which a rule then allows everywhere. Mounts can't be changed in a domain. Without
+// Landlock, this program is made unreadable to other processes of the same user. Neither method affects root, so
+// root's children lose the capabilities to inspect other processes.
 func confine() {
 	if !landlocked() {
 		undumpable()
@@ -28,7 +28,7 @@ func confine() {
 
 func isMainThread() bool { return unix.Gettid() == unix.Getpid() }
 
-// undumpable keeps other processes of the same user from reading this one, and debuggers from attaching to it.
+// undumpable prevents other processes of the same user from reading this one, and debuggers from attaching to it.
 var undumpable = sync.OnceFunc(func() {
 	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) // it can't fail
 })
@@ -68,7 +68,7 @@ func landlocked() bool {
 		return nil
 	}
 	err := restrict()
-	if errors.Is(err, unix.EPERM) { // a thread without privileges must first promise not to gain any
+	if errors.Is(err, unix.EPERM) { // an unprivileged thread must first give up gaining privileges
 		if err = unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err == nil {
 			err = restrict()
 		}

@@ -23,20 +23,19 @@ type Config struct {
 	Mark string   // identifies the program's processes; if empty, a new mark is made (see NewMark)
 	With string   // an additional mark, shared with other processes; may be empty
 
-	// Stdout and Stderr read the program's output, each in its own goroutine, until the end; output that they leave
-	// unread is drained. A nil Stdout discards standard output; a nil Stderr sends standard error where standard output
-	// goes. Output, instead of both, is a file that the program writes to directly.
+	// Stdout and Stderr read the program's output, each in its own goroutine, until the end. Output that they don't read
+	// is drained. If Stdout is nil, standard output is discarded. If Stderr is nil, standard error goes to the same
+	// destination as standard output. Output, which replaces both, is a file to which the program writes directly.
 	Stdout, Stderr func(io.Reader)
 	Output         *os.File
 
-	// Group gives the program its own process group, but leaves it in our session. Linux divides processor time between
-	// sessions (autogroup), and two programs that constantly exchange work lose a fifth of their speed if they are in
-	// different sessions.
+	// Group gives the program its own process group, but leaves it in nat-go's session. Because Linux divides processor
+	// time between sessions (autogroup), two programs that constantly exchange work are slower in different sessions.
 	Group bool
 
 	Input    bool       // the program reads its input from a pipe, Process.Stdin; otherwise its input is empty
 	Files    []*os.File // additional open files: descriptors 3, 4, ...
-	Confined bool       // the program cannot read our memory and environment; see the package comment
+	Confined bool       // the program cannot read nat-go's memory and environment; see the package comment
 	// Survives keeps the program running after nat-go exits, and its children after the program exits by itself.
 	Survives bool
 }
@@ -61,7 +60,7 @@ type Process struct {
 	done chan struct{}
 }
 
-// drainTimeout is how long an undetected process may hold the pipes open after the program has ended.
+// drainTimeout is the time for which an undetected process may hold the pipes open after the program has ended.
 const drainTimeout = time.Second
 
 // Start starts a program.
@@ -84,7 +83,7 @@ func Start(c Config) (*Process, error) {
 	}
 	started := make(chan error)
 	// The kernel sends the parent-death signal when the thread that forked ends, not when this program does. The
-	// goroutine therefore keeps its thread until the child has ended.
+	// goroutine is therefore locked to its thread until the child has ended.
 	goInThread(func() {
 		if c.Confined {
 			confine() // confines the thread and its children
@@ -188,8 +187,7 @@ func closeAll(files ...*os.File) {
 	}
 }
 
-// wait drains the output, waits for the program to end, and ends the processes that it left running unless they may
-// survive.
+// wait drains the output, waits for the program to end, and ends its remaining processes unless they may survive.
 func (p *Process) wait(pipes *plumbing) {
 	var readers sync.WaitGroup
 	for i, read := range pipes.readers {
@@ -232,15 +230,16 @@ func (p *Process) PID() int { return p.pid }
 // Mark returns the mark that identifies the program's processes.
 func (p *Process) Mark() string { return p.mark }
 
-// Done returns a channel that is closed when the program has ended, with everything it started unless it may survive,
-// and its output has been read.
+// Done returns a channel that is closed when the program and, unless they may survive, its descendants have ended,
+// and the program's output has been read.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
 // Over returns a channel that is closed when the program itself has ended; its children may still be running, and there
 // may be unread output.
 func (p *Process) Over() <-chan struct{} { return p.over }
 
-// Err returns the reason the program was killed or stopped, else nil or an *exec.ExitError. It waits for Done.
+// Err returns the reason why the program was killed or stopped. Otherwise, it returns nil or an *exec.ExitError. It
+// waits for Done.
 func (p *Process) Err() error {
 	<-p.done
 	if p.cause != nil {
@@ -261,7 +260,7 @@ func (p *Process) Left() []int {
 	return p.left
 }
 
-// Kill kills the program and everything it started, without waiting for them to end. Only the first cause is recorded.
+// Kill kills the program and its descendants, without waiting for them to end. Only the first cause is recorded.
 func (p *Process) Kill(cause error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -278,8 +277,8 @@ func (p *Process) Kill(cause error) {
 	_ = syscall.Kill(-p.pid, syscall.SIGKILL)
 }
 
-// Stop asks the program and everything it started to end, and kills the processes that have not ended in time. It
-// returns when they are gone.
+// Stop asks the program and its descendants to end, and kills the processes that do not end in time. It returns when
+// they have ended.
 func (p *Process) Stop(cause error, patience time.Duration) {
 	p.mu.Lock()
 	if p.cause == nil && !p.reaped {
@@ -307,7 +306,7 @@ func (p *Process) Run(ctx context.Context, patience time.Duration) error {
 	return p.Err()
 }
 
-// Ended describes how a program ended on its own. err is the result of Exit.
+// Ended describes the end of a program that was not killed. err is the result of Exit.
 func Ended(err error) string {
 	var e *exec.ExitError
 	switch {

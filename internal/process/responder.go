@@ -40,8 +40,8 @@ func Respond(c Config, limit int) (*Responder, error) {
 	return r, nil
 }
 
-// listen passes on lines until the output ends or a line is too long. It waits for each to be consumed, so a
-// program that writes lines faster than Ask consumes them is blocked.
+// listen passes on lines until the output ends or a line is too long. It waits until each line is consumed, which
+// blocks a program that writes lines faster than Ask consumes them.
 func (r *Responder) listen(out io.Reader) {
 	defer close(r.answers)
 	for text, err := range lines.ReadWhole(out, r.limit) {
@@ -55,7 +55,7 @@ func (r *Responder) listen(out io.Reader) {
 	}
 }
 
-// Ask sends a line and waits for the response. The error's text completes a sentence that begins "the ... command ...".
+// Ask sends a line and waits for the response. The error message is to be prefixed with "the ... command ...".
 func (r *Responder) Ask(ctx context.Context, send []byte, wait time.Duration) ([]byte, error) {
 	select { // unsolicited output is an error
 	case a, ok := <-r.answers:
@@ -98,10 +98,10 @@ func (r *Responder) Ask(ctx context.Context, send []byte, wait time.Duration) ([
 	}
 }
 
-// End ends the program and everything it started, and returns the beginning of its standard error.
+// End ends the program and its descendants, and returns the beginning of its standard error.
 func (r *Responder) End() string {
 	r.Kill(errors.New("no longer needed"))
-	for range r.answers { // lets listen end
+	for range r.answers { // unblock listen, so that it ends
 	}
 	<-r.Done()
 	return strings.TrimSpace(strings.ToValidUTF8(string(r.said.b), "?"))

@@ -72,7 +72,7 @@ func Boot() string {
 	return id
 }
 
-// marksSeen is false: the marks of other processes can't be read here.
+// marksSeen is false, because the marks of other processes can't be read on this system.
 const marksSeen = false
 
 // hasMark always returns false: the environment of other processes can't be read.

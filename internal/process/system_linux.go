@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attributes gives the program its own session, or a process group, and has the kernel kill it when the thread that
+// attributes gives the program its own session, or a process group, and makes the kernel kill it when the thread that
 // created it ends, unless it survives. A confined program is traced, so that it waits for launch before its first
-// instruction. Other programs aren't, because tracing would keep them from gaining privileges.
+// instruction. Other programs are not traced, because tracing would prevent them from gaining privileges.
 func attributes(c *Config) *syscall.SysProcAttr {
 	a := &syscall.SysProcAttr{Setsid: !c.Group, Setpgid: c.Group, Ptrace: c.Confined}
 	if !c.Survives {
@@ -63,7 +63,7 @@ func list() []entry {
 
 // livingEntry returns a process that has not ended.
 func livingEntry(pid int) (e entry, ok bool) {
-	var buf [1024]byte // the needed fields are at the beginning of the line
+	var buf [1024]byte // the required fields are at the beginning of the line
 	stat := readStat(pid, buf[:])
 	// The second field is the name in parentheses, which may contain anything. Then come state, parent, group, session
 	// and, as the 22nd field overall, the start in clock ticks since boot.
@@ -80,8 +80,8 @@ func livingEntry(pid int) (e entry, ok bool) {
 	return e, err == nil
 }
 
-// readStat reads /proc/PID/stat into buf. It returns nil if the process doesn't exist. Each time a plugin ends, a scan
-// reads the files of all processes; package os would take twice as long.
+// readStat reads /proc/PID/stat into buf. It returns nil if the process doesn't exist. It is faster than package os,
+// which matters because each time a plugin ends, a scan reads the files of all processes.
 func readStat(pid int, buf []byte) []byte {
 	fd, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/stat", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -113,15 +113,15 @@ func Boot() string {
 	return string(bytes.TrimSpace(id))
 }
 
-// marksSeen is true: the marks of other processes can be read here.
+// marksSeen is true, because the marks of other processes can be read on this system.
 const marksSeen = true
 
 // maxEnviron is the maximum number of bytes of a process's environment that are searched.
 const maxEnviron = 8 << 20
 
-// hasMark looks for the mark in a process's limit and environment. hidden reports whether the environment reads as
-// empty. If so, the process may be replacing its program (execve), which hides its environment, or may be ending, or
-// may not have any variables.
+// hasMark looks for the mark in a process's limit and environment. hidden reports whether the environment appears to
+// be empty. If so, the process may be replacing its program (execve), which hides its environment, may be ending, or
+// may have no variables.
 func hasMark(pid int, mark string) (has, hidden bool) {
 	if mark == "" {
 		return false, false

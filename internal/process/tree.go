@@ -28,12 +28,12 @@ func withMarks(env []string, marks ...string) []string {
 	return append(env, markVariable+"="+strings.Join(all, " "))
 }
 
-// Tree is a program and everything it started that can be found; see the package comment.
+// Tree is a program and its descendants, as far as they can be found; see the package comment.
 type Tree struct {
 	Session int    // id of the tree's first process, if known
 	Mark    string // mark in the environment of the tree's processes
 
-	ours  bool   // the first process is a child of ours that has not been waited for, so its id can't have been reused
+	ours  bool   // the first process is an unreaped child of this process, so its id can't have been reused
 	since uint64 // when the first process started
 }
 
@@ -62,7 +62,7 @@ func (t *Tree) members() (pids []int, sure bool) {
 		}
 		sure = sure && (!hidden || e.group == 0) // kernel threads don't belong to a group
 	}
-	// A session id is only known to be ours while its first process exists and carries our mark.
+	// A session id certainly belongs to the tree only while its first process exists and has the mark.
 	if t.Session > 0 && (t.ours || in[t.Session] || !marksSeen) {
 		for _, e := range all {
 			if e.session == t.Session || e.group == t.Session {
@@ -98,8 +98,8 @@ const endTimeout = 2 * time.Second
 // Kill kills the whole tree and returns the processes that don't end.
 func (t *Tree) Kill() []int { return t.kill(context.Background(), endTimeout) }
 
-// Stop asks the whole tree to end, kills the remaining processes after a time, and returns the ones that still don't
-// end.
+// Stop asks the whole tree to end, kills the remaining processes after a time, and returns the processes that still
+// don't end.
 func (t *Tree) Stop(ctx context.Context, patience time.Duration) (left []int) {
 	t.signal(syscall.SIGTERM)
 	t.signal(syscall.SIGCONT) // a stopped process can't handle signals
@@ -118,12 +118,12 @@ func (t *Tree) kill(ctx context.Context, patience time.Duration) []int {
 }
 
 // unsureLooks is the number of scans that are repeated because they found no process but could not read all marks.
-// After that, such a result is trusted. The pauses between the scans take at least 63 ms, after which a process that
-// was replacing its program has its environment back.
+// After that, such a result is accepted. The pauses between the scans take at least 63 ms, by which time a process
+// that was replacing its program has an environment again.
 const unsureLooks = 6
 
 // gone waits until no process of the tree is running, patience has passed or ctx is done, and returns the processes
-// that are still running. Between scans it passes the remaining processes to the function what, which may be nil.
+// that are still running. Between scans, it passes the remaining processes to the function what, which may be nil.
 func (t *Tree) gone(ctx context.Context, patience time.Duration, what func([]int)) []int {
 	end := time.Now().Add(patience)
 	unsure := 0

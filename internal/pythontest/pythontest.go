@@ -156,8 +156,8 @@ var trainers = prepared("trainers", "import axolotl.prompt_strategies.chat_templ
 	})
 
 // Datasets3 returns a Python with Hugging Face datasets 3.6, the last version before JSON columns:
-// NATGO_DATASETS3_PYTHON or, if NATGO_REQUIRE names datasets3, a virtual environment set up for it in the user's cache.
-// Without such a Python it logs a message and returns "", and the test continues with the current version.
+// NATGO_DATASETS3_PYTHON or, if NATGO_REQUIRE names datasets3, a virtual environment set up for it in the user's
+// cache. Without such a Python, it logs a message and returns "", and the test continues with the current version.
 func Datasets3(t testing.TB) string {
 	t.Helper()
 	path, err := datasets3()
@@ -220,7 +220,7 @@ func create(env, need, base string, flags []string, packages ...string) error {
 // first returns the path of the first Python that runs check, or "" if none does.
 func first(check string, pythons ...string) string {
 	for _, p := range pythons {
-		// A Python given without its folder looks for its own library through PATH, which tests clear.
+		// A Python named without its folder searches PATH, which tests clear, for its own library.
 		if abs, err := exec.LookPath(os.ExpandEnv(p)); err == nil && run(abs, "-c", check) == nil {
 			return abs
 		}

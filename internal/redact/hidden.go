@@ -72,8 +72,8 @@ const (
 	minWrapped = 60      // minimum length in bytes of a base64 line that may continue on the next line
 )
 
-// encoded finds base64-encoded text that contains something to redact. It ignores images, and text encoded twice, since
-// it decodes only one level.
+// encoded finds base64-encoded text that contains something to redact. It ignores images, and text encoded twice,
+// because it decodes only one level.
 func (r *Redactor) encoded(s string) (out []found) {
 	if r.decoding {
 		return nil

@@ -86,7 +86,7 @@ func (r *Redactor) Example(ex *ttc.Example) {
 	}
 	r.known = nil
 	changed = r.nodes(ex) || changed
-	if r.known != nil { // secrets may appear elsewhere on their own
+	if r.known != nil { // secrets may also appear elsewhere by themselves
 		changed = r.nodes(ex) || changed
 		r.known = nil
 	}
@@ -112,7 +112,7 @@ func (r *Redactor) tool(t *chat.Tool) {
 // toolSeed distinguishes the hashes of tool definitions from the hashes of text.
 const toolSeed = 1
 
-// nodes redacts the messages. It reports whether anything was replaced.
+// nodes redacts the messages. It reports whether it replaced anything.
 func (r *Redactor) nodes(ex *ttc.Example) (changed bool) {
 	for i := range ex.Graph.Nodes {
 		n := &ex.Graph.Nodes[i]
@@ -124,7 +124,7 @@ func (r *Redactor) nodes(ex *ttc.Example) (changed bool) {
 	return changed
 }
 
-// message redacts a message. It reports whether anything was replaced.
+// message redacts a message. It reports whether it replaced anything.
 func (r *Redactor) message(m *chat.Message) (changed bool) {
 	text := func(s *string) {
 		if out, ok := r.Text(*s); ok {
@@ -165,7 +165,7 @@ func (r *Redactor) message(m *chat.Message) (changed bool) {
 			text(&c.Arguments)
 			continue
 		}
-		// Unredacted parts of the arguments keep the model's spelling.
+		// Unredacted parts of the arguments remain as the model wrote them.
 		if parsed, err := json.Parse([]byte(c.Arguments), json.Limits{}); err == nil {
 			if out, ok := r.json(parsed); ok {
 				c.Arguments, c.Parsed, changed = string(out), out, true
@@ -175,8 +175,8 @@ func (r *Redactor) message(m *chat.Message) (changed bool) {
 	return changed
 }
 
-// name redacts a name. It doesn't look for r.known, because a tool's name must match the list of tools even if an
-// argument named like a secret has the same value.
+// name redacts a name. It ignores r.known, because a tool's name must match the list of tools even if an argument
+// named like a secret has the same value.
 func (r *Redactor) name(s string) (string, bool) {
 	known := r.known
 	r.known = nil
@@ -239,8 +239,8 @@ func (r *Redactor) appendValue(b []byte, raw json.Raw, depth int) []byte {
 	return append(b, raw[at:]...)
 }
 
-// redactNamed redacts the value of a key that is named like a secret if Text finds something in the value, or if the
-// value has at least eight bytes and a digit, isn't a reference and isn't on the allow list.
+// redactNamed redacts the value of a key that is named like a secret. It does so if Text finds a secret in the value,
+// or if the value has at least eight bytes and a digit, and is neither a reference nor on the allow list.
 func (r *Redactor) redactNamed(b []byte, v json.Raw) []byte {
 	s, _ := v.Text()
 	if out, ok := r.Text(s); ok {
@@ -273,7 +273,7 @@ type found struct {
 	class    string
 }
 
-// Text redacts a text of at least six bytes. It reports whether anything was replaced.
+// Text redacts a text of at least six bytes. It reports whether it replaced anything.
 func (r *Redactor) Text(s string) (string, bool) {
 	if len(s) < 6 {
 		return s, false
@@ -306,7 +306,7 @@ func (r *Redactor) Text(s string) (string, bool) {
 	return b.String(), true
 }
 
-// vagueness ranks the class "secret" last, so that a more specific class wins.
+// vagueness ranks the class "secret" last, so that a more specific class takes precedence.
 func vagueness(class string) int {
 	if class == secret.Context {
 		return 1
@@ -314,8 +314,8 @@ func vagueness(class string) int {
 	return 0
 }
 
-// find finds the ranges to replace, even if escapes or colours precede a secret, invisible characters are within it, or
-// the secret is percent-encoded or in base64.
+// find finds the ranges to replace. It finds a secret even if escapes or colours precede it, if it contains invisible
+// characters, or if it is percent-encoded or in base64.
 func (r *Redactor) find(s string) []found {
 	out := r.places(s, s)
 	if bare := unescaped(s); bare != s {
@@ -367,8 +367,8 @@ func (r *Redactor) places(s, whole string) (out []found) {
 	return out
 }
 
-// escape matches an escape in JSON or in source code, however many times it is itself escaped, or a terminal's colour
-// sequence.
+// escape matches an escape in JSON or in source code, which may itself be escaped any number of times, or a
+// terminal's colour sequence.
 var escape = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`\\+(?:[nrt"']|u[0-9a-fA-F]{4})|\x1b\[[0-9;]*[A-Za-z]`)
 })
@@ -391,7 +391,7 @@ func unescaped(s string) string {
 	return string(b)
 }
 
-// remember remembers a value, which may also appear by itself elsewhere in the example.
+// remember stores a value that may also appear by itself elsewhere in the example.
 func (r *Redactor) remember(value string) {
 	if len(value) < 8 || Tags(value) != nil || r.allowed(value) {
 		return
@@ -410,8 +410,8 @@ const opening = "<REDACTED:"
 
 var tags = regexp.MustCompile(`<REDACTED:([a-z0-9_]+):\d{1,9}>`)
 
-// Tags returns the byte ranges [from, to) of the tags in a text, in order. Text that merely resembles a tag, with an
-// unknown class or without an end, doesn't count.
+// Tags returns the byte ranges [from, to) of the tags in a text, in order. It ignores text that only resembles a tag,
+// because its class is unknown or its end is missing.
 func Tags(s string) (out [][]int) {
 	if !strings.Contains(s, opening) {
 		return nil
@@ -440,7 +440,7 @@ var classes = sync.OnceValue(func() map[string]bool {
 const minRemainder = 4
 
 // appendOutside appends the parts of a place that are not in a tag. The tags are in order. The text may have been
-// redacted before, and may contain text that looks like a tag, possibly copied to hide a secret.
+// redacted before, or may contain text that looks like a tag, possibly to hide a secret.
 func appendOutside(out []found, place found, tags [][]int) []found {
 	at := place.from
 	for _, t := range tags {

@@ -24,8 +24,8 @@ type rule struct {
 	long  bool                            // a match may be longer than a window
 }
 
-// A window is the text searched around a hint. It is small because a pattern takes time for every byte that it
-// examines.
+// A window is the text searched around a hint. It is small because the time for a pattern is proportional to the
+// bytes that it examines.
 const (
 	windowBefore = 128
 	windowAfter  = 512
@@ -114,7 +114,7 @@ func (r rule) where(near func(s string, at int) bool) rule {
 	return r
 }
 
-// ofAnyLength lets a rule match more than a window.
+// ofAnyLength allows a rule to match more than a window.
 func (r rule) ofAnyLength() rule {
 	r.long = true
 	return r
@@ -169,8 +169,8 @@ func surrounded() []rule {
 	}
 }
 
-// ofCurl reports whether the match follows curl or wget on its line, where it is a user name and a password; with other
-// programs it may be a user and a group.
+// ofCurl reports whether the match follows curl or wget on its line, which means that it is a user name and a
+// password. With other programs, it may be a user and a group.
 func ofCurl(_, before string) bool {
 	line := before[strings.LastIndexByte(before, '\n')+1:]
 	return strings.Contains(line, "curl") || strings.Contains(line, "wget")
@@ -222,7 +222,7 @@ func isJWT(match, _ string) bool {
 	return err == nil && json.Valid(b) && strings.Contains(string(b), `"alg"`)
 }
 
-// isEmail excludes addresses that belong to programs or are made up for documentation.
+// isEmail excludes addresses of programs and addresses made up for documentation.
 func isEmail(match, before string) bool {
 	name, host, _ := strings.Cut(strings.ToLower(match), "@")
 	switch {
@@ -253,11 +253,11 @@ func isPhone(match, before string) bool {
 	if n < 9 || n > 15 {
 		return false
 	}
-	// A plus and digits at the beginning of a line may be an added line in a diff.
+	// A plus with digits at the beginning of a line may be an added line in a diff.
 	return match[0] != '+' || strings.ContainsAny(match[1:], " .-(") || before != "" && !strings.HasSuffix(before, "\n")
 }
 
-// isIPv4 excludes addresses that don't identify a host, and possible version numbers.
+// isIPv4 excludes addresses that don't identify a host, and numbers that may be versions.
 func isIPv4(match, before string) bool {
 	ip, err := netip.ParseAddr(match)
 	if err != nil || ip.IsLoopback() || ip.IsUnspecified() || ip.IsMulticast() {

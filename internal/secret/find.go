@@ -16,8 +16,8 @@ type finder struct {
 	place func(s string, match []int) (Place, bool)
 }
 
-// A window is the text searched around a hint. It is small because a pattern takes time for every byte that it
-// examines.
+// A window is the text searched around a hint. It is small because the time for a pattern is proportional to the
+// bytes that it examines.
 const (
 	windowBefore = 128
 	windowAfter  = 512
@@ -101,7 +101,7 @@ func (x *index) windows(s string) (list []searched) {
 				continue
 			}
 			j, seen := last[h.finder]
-			if seen && end+maxRunBytes/2 <= list[j].to { // the hint is in a window that extends far beyond it
+			if seen && end+maxRunBytes/2 <= list[j].to { // the window that contains the hint extends far beyond it
 				continue
 			}
 			w, ok := x.finders[h.finder].window(s, at, end)

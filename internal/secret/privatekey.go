@@ -24,8 +24,8 @@ const (
 	minLastLine = 4
 )
 
-// privateKeys returns the byte ranges [from, to) of private keys in PEM, in order and disjoint: complete ones, and keys
-// cut off after the first line or before the last. A line that merely mentions such a key doesn't count.
+// privateKeys returns the byte ranges [from, to) of private keys in PEM, in order and disjoint: complete ones, and
+// keys cut off after the first line or before the last. It ignores a line that only mentions such a key.
 func privateKeys(s string) [][2]int {
 	var out [][2]int
 	if strings.Contains(s, "PRIVATE KEY") {

@@ -34,9 +34,9 @@ func keyNames() (out []string) {
 }
 
 // shape returns a finder for a pattern whose last group is a secret. If sure is set, the group is a secret unless
-// ordinary returns true. Otherwise it must have at least minBytes bytes (0 means eight) and look random, because prose
-// may mention the same keys. With a minBytes of -1, the group may be shorter than minValue. fits reports whether to
-// search around a hint at [at, end); nil means always.
+// ordinary returns true. Otherwise, the group must have at least minBytes bytes (0 means eight) and look random,
+// because prose may mention the same keys. With a minBytes of -1, the group may be shorter than minValue. fits
+// reports whether to search around a hint at [at, end); nil means always.
 func shape(pattern string, sure bool, minBytes int, fits func(s string, at, end int) bool, hints ...string) finder {
 	return finder{
 		hints: hints, re: compiled(pattern),
@@ -137,8 +137,8 @@ func hinted(text string) bool {
 	return slices.ContainsFunc(settingHints, func(h string) bool { return strings.Contains(lower, h) })
 }
 
-// Shape masks text that looks like a secret under any name. It is for text from elsewhere: messages, program output,
-// lines of a file. Prose that merely mentions tokens and passwords is unchanged.
+// Shape masks text that looks like a secret under any name. It is meant for external text, such as messages, program
+// output or lines of a file. It doesn't change prose that only mentions tokens and passwords.
 func Shape(s string) string {
 	spans := spansIn(s)
 	if spans == nil {
@@ -287,7 +287,7 @@ var ofShell = compiled(`^\$[A-Z_][A-Z0-9_]*$`)
 
 var (
 	name = compiled(`(?i)` + words + `$|(?:access[_-]?key[_-]?id|_pat|bearer|authorization|cookie)$`)
-	// Upper case only, as in environment variables: a configuration key that ends in _key may name a field.
+	// Only in upper case, as in environment variables, because a configuration key that ends in _key may name a field.
 	variable  = compiled(`^[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*_(?:KEY|PASS|AUTH|SIG|DSN)$`)
 	namedKeys = compiled(`(?i)(?:openai|anthropic|wandb|hf|huggingface|aws|azure|gcp|google|nvidia|ngc|signing|encryption|ssh|deploy|master)[_-]?key$`)
 )
@@ -329,9 +329,9 @@ func plainly(text string, m []int) (from, to int, ok bool) {
 // keyed matches a setting with a secret value, such as `token: value`, anywhere in a configuration line.
 var keyed = compiled(`(?i)\b[\w-]*(?:` + words + `|(?:access[_-]?key[_-]?id|_key))["']?\s*[:= ]\s*("[^"]*"?|'[^']*'?|\{[^}]*\}?|\[[^\]]*\]?|[^\s,}\]#]+)`)
 
-// SpansOfSetting returns the byte ranges [from, to) of possible secrets in a configuration line, in order and disjoint.
-// The line is meant for display, where hiding too much is better than hiding too little, so the value of any key named
-// like a secret is included.
+// SpansOfSetting returns the byte ranges [from, to) of possible secrets in a configuration line, in order and
+// disjoint. Because the line is meant for display, where it is better to hide too much than too little, the value of
+// any key named like a secret is included.
 func SpansOfSetting(line string) [][2]int {
 	out := spansIn(line)
 	out = append(out, plain(line, given(), listed(), assigned())...)
@@ -354,7 +354,7 @@ func Setting(text string) bool {
 	return Find(text) != nil || hinted(text) && plain(text, given(), assigned()) != nil
 }
 
-// plain returns the ranges of secrets, which may be plain words, in a text written as a setting.
+// plain returns the ranges of secrets, which may be plain words, in the text of a setting.
 func plain(text string, expressions ...*regexp.Regexp) (out [][2]int) {
 	for _, re := range expressions {
 		for _, m := range re.FindAllStringSubmatchIndex(text, -1) {
@@ -373,11 +373,13 @@ func plain(text string, expressions ...*regexp.Regexp) (out [][2]int) {
 	return out
 }
 
-// minGranted is the minimum length for a granted variable's value to be a secret regardless of the variable's name.
+// minGranted is the minimum length at which a granted variable's value counts as a secret regardless of the
+// variable's name.
 const minGranted = 6
 
-// Granted returns the value of a variable granted to a program if it may be a secret: the variable is named like one,
-// or the value is long enough and neither a number nor a file path, which could be part of other words.
+// Granted returns the value of a variable granted to a program if it may be a secret. This is so if the variable is
+// named like one, or if the value is long enough and is neither a number nor a file path, which could be part of
+// other words.
 func Granted(name, value string) []string {
 	if Named(name) || len(value) >= minGranted && value[0] != '/' && strings.Trim(value, "0123456789.,:- ") != "" {
 		return []string{value}

@@ -5,19 +5,19 @@ import (
 	"strconv"
 )
 
-// Text is a string that is never shown: however it is printed, the result is "[secret]", or nothing if it is empty.
+// Text is a string that is never shown. It always prints as "[secret]", or as "" if it is empty.
 type Text struct{ text string }
 
 // New wraps a string.
 func New(text string) Text { return Text{text} }
 
-// Reveal returns the text, for the one place that needs it.
+// Reveal returns the text, for code that needs it.
 func (t Text) Reveal() string { return t.text }
 
 // IsZero reports whether the text is empty.
 func (t Text) IsZero() bool { return t.text == "" }
 
-// String returns "[secret]", or nothing if the text is empty.
+// String returns "[secret]", or "" if the text is empty.
 func (t Text) String() string {
 	if t.text == "" {
 		return ""

@@ -82,7 +82,7 @@ func matched(m []int) (from, to int) {
 	return m[0], m[1]
 }
 
-// minGluedHint is the minimum length of a hint that identifies a token even when glued to a word, as in keyghp_...: a
+// minGluedHint is the minimum length of a hint that identifies a token even directly after a word, as in keyghp_... A
 // pattern treats the beginning of its window as the beginning of a word.
 const minGluedHint = 4
 

@@ -21,7 +21,7 @@ const Mask = "***"
 const (
 	minValue = 4  // minimum length of a value in bytes; shorter values occur within ordinary words
 	minLine  = 12 // minimum length in bytes at which a line of a multi-line value is masked on its own
-	minCut   = 4  // minimum length in bytes at which part of a value is recognised where a text was cut
+	minCut   = 4  // minimum length in bytes at which part of a value is recognised at a cut in a text
 )
 
 // Values are secrets whose values are known, including their quoted, escaped or encoded forms. The zero value holds
@@ -98,8 +98,8 @@ func (v *Values) Redact(s string) string {
 	return v.replacer.Replace(s)
 }
 
-// RedactCut masks the values in s, which was cut out of a longer text. head and tail tell which ends of s are cuts.
-// Part of a value that remains at a cut is masked too.
+// RedactCut masks the values in s, which was cut out of a longer text. head and tail specify which ends of s are
+// cuts. Part of a value that remains at a cut is masked too.
 func (v *Values) RedactCut(s string, head, tail bool) string {
 	forms := v.all()
 	from, to := 0, len(s)
@@ -116,7 +116,7 @@ func (v *Values) RedactCut(s string, head, tail bool) string {
 	if from >= to && s != "" {
 		return Mask
 	}
-	// Complete values first: the end of one value may be the beginning of another.
+	// Mask complete values first, because the end of one value may be the beginning of another.
 	out := v.Redact(s[from:to])
 	if from > 0 {
 		out = Mask + out
@@ -127,8 +127,8 @@ func (v *Values) RedactCut(s string, head, tail bool) string {
 	return out
 }
 
-// overlap returns the most bytes, and at least the given number, that s shares with part of a value; 0 if there are
-// none. shares reports whether it shares n bytes with a form.
+// overlap returns the maximum number of bytes that s shares with part of a value, or 0 if it is below least. shares
+// reports whether it shares n bytes with a form.
 func overlap(s string, least int, forms []string, shares func(form string, n int) bool) (most int) {
 	for _, f := range forms {
 		for n := min(len(f)-1, len(s)); n >= least && n > most; n-- {
@@ -145,8 +145,8 @@ func begun(s string, least int, forms []string) int {
 	return overlap(s, least, forms, func(f string, n int) bool { return strings.HasSuffix(s, f[:n]) })
 }
 
-// Writer masks the values in the text written through it, however it is split into pieces. A possible beginning of a
-// value is held back until more follows; Flush writes it.
+// Writer masks the values in the text written through it, even if values are split between writes. It holds back a
+// possible beginning of a value until more text follows or Flush is called.
 type Writer struct {
 	v    *Values
 	w    io.Writer

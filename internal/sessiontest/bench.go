@@ -11,9 +11,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// Bench reports how fast a file of lines with the given number of calls is read ("MB/cpu-s"), and the ratio of the time
-// for reading it to the time for just scanning the values of its lines ("scans/op"). It alternates between the two and
-// measures processor time, which other processes hardly affect.
+// Bench reports how fast a file of lines with the given number of calls is read ("MB/cpu-s"), and the ratio of the
+// time for reading it to the time for just scanning the values of its lines ("scans/op"). It alternates between the
+// two, and measures processor time because other processes hardly affect it.
 func Bench(b *testing.B, f source.Factory, path string, calls int64) {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -11,8 +11,8 @@ func release(f *os.File, at, n int64) {
 	_ = unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, at, n)
 }
 
-// nameless creates a file that never has a name, so that a process killed at any point leaves nothing behind. It
-// returns nil if the file system doesn't support such files.
+// nameless creates a file that never has a name, so that nothing remains after a process is killed. It returns nil if
+// the file system doesn't support such files.
 func nameless(dir string) *os.File {
 	f, _ := os.OpenFile(dir, unix.O_TMPFILE|os.O_RDWR, 0o600)
 	return f

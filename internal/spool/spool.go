@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// bufferBytes is the size up to which blocks are combined; larger ones bypass the buffer.
+// bufferBytes is the buffer's size; larger blocks bypass the buffer.
 const bufferBytes = 256 << 10
 
 // File is a file to which blocks are appended and from which they are read back. Appending is not safe for concurrent
@@ -32,7 +32,7 @@ func Unnamed(dir string) (*os.File, error) {
 	if f := nameless(cmp.Or(dir, os.TempDir())); f != nil {
 		return f, nil
 	}
-	f, err := os.CreateTemp(dir, ".nat-go-spool-*") //nolint:forbidigo // this is where it is allowed
+	f, err := os.CreateTemp(dir, ".nat-go-spool-*") //nolint:forbidigo // allowed here
 	if err != nil {
 		return nil, fmt.Errorf("cannot create a temporary file: %w", err)
 	}
@@ -54,13 +54,14 @@ func (f *File) Append(block []byte) (at int64, err error) {
 // Flush makes appended data readable.
 func (f *File) Flush() error { return f.out.Flush() }
 
-// Size returns how many bytes were appended.
+// Size returns the number of bytes that were appended.
 func (f *File) Size() int64 { return f.size }
 
 // ReadAt reads flushed data, as io.ReaderAt does.
 func (f *File) ReadAt(b []byte, at int64) (int, error) { return f.file.ReadAt(b, at) }
 
-// Release frees the disk space of n flushed bytes at an offset, if the file system can. They must not be read again.
+// Release frees the disk space of n flushed bytes at an offset, if the file system supports that. They must not be
+// read again.
 func (f *File) Release(at, n int64) { release(f.file, at, n) }
 
 // Close removes the file.

@@ -14,8 +14,8 @@ import (
 	"github.com/pierrec/lz4/v4"
 )
 
-// inflater checks that a page doesn't decompress to more than its header declares before the library decompresses it.
-// The library sizes its buffer by the compressed data and, for damaged LZ4 data, repeatedly doubles it.
+// inflater checks, before the library decompresses a page, that it doesn't decompress to more than its header
+// declares. The library sizes its buffer by the compressed data and, for damaged LZ4 data, repeatedly doubles it.
 type inflater struct {
 	page bytes.Buffer // compressed
 	out  []byte

@@ -14,7 +14,7 @@ import (
 const valueBytes = 8
 
 // largest returns the decoded size of a column's dictionary plus its largest page. It decompresses each page once to
-// check that it holds no more than it declares.
+// check its declared size.
 func (f *inflater) largest(in io.ReaderAt, c *format.ColumnMetaData) (int64, error) {
 	begin := c.DataPageOffset
 	if d := c.DictionaryPageOffset; d > 0 && d < begin {

@@ -19,7 +19,7 @@ const (
 	maxRow     = 32 << 20  // size of a row's strings and other byte arrays, in bytes
 	maxValues  = 1 << 19   // number of values in a row
 	maxGrown   = 256 << 20 // bytes that the rows of a file of any size may take
-	maxGrowth  = 10_000    // bytes that the rows may take in addition, per byte of the file
+	maxGrowth  = 10_000    // additional bytes that the rows may take per byte of the file
 )
 
 // Reader reads rows.
@@ -199,7 +199,7 @@ type LimitError struct{ What string }
 
 func (e *LimitError) Error() string { return e.What }
 
-// broken returns the error for a damaged file; it returns nil and a LimitError unchanged.
+// broken returns the error for a damaged file. It returns nil and a LimitError unchanged.
 func broken(what any) error {
 	if err, is := what.(error); is || what == nil {
 		var large *LimitError
@@ -213,7 +213,7 @@ func broken(what any) error {
 	return fmt.Errorf("invalid Parquet file: %v", what)
 }
 
-// recovered turns a panic into an error: the library panics on some broken files.
+// recovered turns a panic into an error, because the library panics on some damaged files.
 func recovered(err *error) {
 	if p := recover(); p != nil {
 		*err = broken(p)
@@ -265,7 +265,7 @@ func (c *column) peek() (parquet.Value, error) {
 		if c.err != nil && !errors.Is(c.err, io.EOF) {
 			return parquet.Value{}, c.err
 		}
-		if c.values == nil || c.err != nil { // the previous page isn't released, because the row uses its memory
+		if c.values == nil || c.err != nil { // don't release the previous page, because the row uses its memory
 			page, err := c.pages.ReadPage()
 			if err != nil {
 				return parquet.Value{}, err

@@ -30,8 +30,8 @@ var (
 )
 
 // walker reads a structure in Thrift's compact encoding without decoding it, and refuses one that would take too much
-// memory: the library allocates room for as many elements and bytes as a structure claims to have, and follows nesting
-// to any depth.
+// memory. The library, in contrast, allocates memory for as many elements and bytes as a structure declares, and
+// accepts any depth.
 type walker struct {
 	in                       *bufio.Reader
 	limit, left              int64 // bytes

@@ -43,9 +43,9 @@ type number interface {
 	int64 | float64 | int32 | float32 | uint8
 }
 
-// Of makes a tensor from a slice, without a copy if the machine is little endian (all supported ones are). DType
-// follows from T: I64 for int64, F32 for float32 and so on. Of panics if the shape doesn't match the slice, which is a
-// bug in the caller, not bad data.
+// Of makes a tensor from a slice, without a copy if the machine is little endian (all supported ones are). T
+// determines DType: I64 for int64, F32 for float32 and so on. Of panics if the shape doesn't match the slice, which
+// is a bug in the caller.
 func Of[T number](name string, items []T, shape ...int) Tensor {
 	var zero T
 	n, ok := volume(shape)
@@ -329,7 +329,7 @@ func (f *File) Read(name string) (Tensor, error) {
 	return Tensor{info.Name, info.DType, info.Shape, data}, nil
 }
 
-// limit refuses to read more bytes than allowed.
+// limit returns an error if more bytes are to be read than allowed.
 func (f *File) limit(bytes int64, what string) error {
 	limit := cmp.Or(f.Limit, maxReadBytes)
 	if bytes > limit {

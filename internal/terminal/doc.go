@@ -3,5 +3,5 @@
 //
 // Anything that moves the cursor, changes colours or the text direction, or is invisible becomes a JSON escape, so
 // printed JSON keeps its meaning. A [Writer] does this to everything written through it, except for the styles that
-// [Style] makes. No caller can forget to do it, and external text can't contain a style.
+// [Style] makes. Callers therefore can't forget it, and external text can't contain a style.
 package terminal

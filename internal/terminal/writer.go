@@ -13,7 +13,7 @@ import (
 	"github.com/nat-go/nat-go/internal/secret"
 )
 
-// mark precedes each of our control sequences. It differs from process to process, so external text can't contain it.
+// mark precedes each control sequence of this package. It is random, so external text can't contain it.
 var mark = sync.OnceValue(func() string { return "\x1b" + rand.Text() })
 
 // Style applies a style, such as "31;1", to text on a terminal. It takes effect if the text is written through a
@@ -25,8 +25,8 @@ func Style(style, text string) string {
 // ClearLine moves to the beginning of the line and clears it.
 func ClearLine() string { return mark() + "[K" }
 
-// Writer makes text written through it safe, and passes on this package's styles. Known secrets are masked. An
-// incomplete character is held back until the rest follows. It is safe for concurrent use.
+// Writer makes text written through it safe, and passes on this package's styles. Known secrets are masked. It holds
+// back an incomplete character until the rest follows. It is safe for concurrent use.
 type Writer struct {
 	mu      sync.Mutex
 	raw     io.Writer
@@ -173,7 +173,7 @@ func incomplete(text []byte) int {
 	}
 	if n := len(text); n > 0 && text[n-1] == 0xed {
 		return 1
-	} else if n > 1 && text[n-2] == 0xed && text[n-1]&0xc0 == 0x80 { // a lone surrogate is shown as one character
+	} else if n > 1 && text[n-2] == 0xed && text[n-1]&0xc0 == 0x80 { // a lone surrogate counts as one character
 		return 2
 	}
 	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {

@@ -23,7 +23,7 @@ type Subject struct {
 
 // Turn is a model turn on a branch of an example.
 type Turn struct {
-	At       string // why the turn was selected: a class of error, "divergence" or "turns"
+	At       string // reason why the turn was selected: a class of error, "divergence" or "turns"
 	Walk     []int  // nodes of the branch, starting at the root
 	Position int    // position of the turn in Walk
 }
@@ -31,7 +31,7 @@ type Turn struct {
 // InGroup sets the subject's group.
 func (s *Subject) InGroup(g *ttc.Group) { s.Group, s.task = g, rewardsOf(g) }
 
-// rewards summarises the rewards of a group; both values are NaN if it has none.
+// rewards summarises the rewards of a group; both values are NaN if there are no rewards.
 type rewards struct{ best, spread float64 }
 
 func rewardsOf(g *ttc.Group) rewards {
@@ -47,7 +47,7 @@ func rewardsOf(g *ttc.Group) rewards {
 	return rewards{high, high - low}
 }
 
-// orNaN returns a score, NaN if it is missing.
+// orNaN returns a score, or NaN if it is missing.
 func orNaN(score *float64) float64 {
 	if score == nil {
 		return math.NaN()

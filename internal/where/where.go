@@ -94,7 +94,7 @@ type Step struct {
 	Left   int64  `json:"left"`
 }
 
-// String returns the step on one line, its clause shortened.
+// String returns the step on one line, with its clause shortened.
 func (s Step) String() string {
 	clause := strings.Join(strings.Fields(s.Clause), " ")
 	if runes := []rune(clause); len(runes) > 200 {
@@ -103,7 +103,8 @@ func (s Step) String() string {
 	return ledger.Quantity(s.Left, s.Unit) + " left by " + clause
 }
 
-// Funnel returns the number of items left after each clause, given the number that each dropped and the number kept.
+// Funnel returns the number of items that remain after each clause, given the number that each dropped and the number
+// kept.
 func (f *Filter[S]) Funnel(unit string, kept int64, dropped map[string]int64) []Step {
 	steps := make([]Step, len(f.Clauses))
 	for i, c := range slices.Backward(f.Clauses) {
@@ -150,13 +151,13 @@ func Parse[S any](text string, fields []Field[S]) (f Filter[S], err error) {
 // maxLength is the maximum number of characters in a filter.
 const maxLength = 10_000
 
-// Error describes a fault in a filter, with its position.
+// Error describes an error in a filter, with its position.
 type Error struct {
-	Text       string // the faulty line of the filter
+	Text       string // the invalid line of the filter
 	Line       int    // from 1
 	From, To   int    // columns in characters, from 1; To is exclusive
 	Message    string
-	Suggestion string // the text to write instead of the faulty part; may be empty
+	Suggestion string // the text to write instead of the invalid part; may be empty
 }
 
 func (e *Error) Error() string {

@@ -91,7 +91,7 @@ func (p *Proxy) pass(w http.ResponseWriter, r *http.Request, kind string, share 
 		panic(http.ErrAbortHandler)
 	}
 	if kind == "cut" && len(sent) > 0 {
-		panic(http.ErrAbortHandler) // the server never sees the end of the data, and so writes nothing
+		panic(http.ErrAbortHandler) // the server doesn't receive the end of the data, and so writes nothing
 	}
 	to := r.Clone(r.Context())
 	to.URL.Scheme, to.URL.Host, to.Host, to.RequestURI = "http", p.server, r.Host, ""

@@ -1,2 +1,2 @@
-// Package redacttest makes secrets of many kinds, to test that none leaks.
+// Package redacttest makes secrets of many kinds, for tests that check that none leaks.
 package redacttest

@@ -14,7 +14,7 @@ import (
 
 const alnum = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
-// alphabets maps the names in patterns to the characters that secrets are drawn from.
+// alphabets maps the names in patterns to the characters from which secrets are drawn.
 var alphabets = map[string]string{
 	"alnum":  alnum,
 	"hex":    "0123456789abcdef",
@@ -58,7 +58,7 @@ func (p Planter) draw(name, argument string) string {
 	}
 	n, err := strconv.Atoi(argument)
 	if err != nil {
-		panic(err) // a bug in one of our patterns
+		panic(err) // a bug in one of the patterns
 	}
 	switch name {
 	case "octet":
@@ -104,7 +104,7 @@ func patterns(name string) (all map[string]string) {
 		err = yaml.Unmarshal(b, &all)
 	}
 	if err != nil {
-		panic(err) // a bug in one of our files
+		panic(err) // a bug in one of the files
 	}
 	return all
 }

@@ -7,7 +7,7 @@ import (
 
 const (
 	gap = 2
-	// minLastWidth is the minimum width of the last column; a narrower one is printed under the other columns.
+	// minLastWidth is the minimum width of the last column; a narrower column is printed below the others.
 	minLastWidth = 24
 	indent       = 4
 )
@@ -82,7 +82,7 @@ func (t *Table) line(b *strings.Builder, r int, row []string, wide []int, width 
 	b.WriteByte('\n')
 }
 
-// broken breaks lines that are longer than width, after a slash if possible, since they are mostly paths.
+// broken breaks lines that are longer than width, after a slash if possible, because they are mostly paths.
 func broken(lines []string, width int) []string {
 	var out []string
 	for _, line := range lines {

@@ -66,7 +66,7 @@ func (p *logPump) count(lines, bytes int) {
 	p.read += bytes
 }
 
-// pace counts output that has been read, and waits for the next second if this one's quota is used up.
+// pace counts output that has been read, and waits for the next second if the quota of the current one is exhausted.
 func (p *logPump) pace(lines, bytes int) {
 	p.mu.Lock()
 	p.count(lines, bytes)

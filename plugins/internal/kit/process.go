@@ -88,7 +88,7 @@ const maxHandshake = 64 << 10
 
 func (p *pluginProcess) tree() *process.Tree { return &process.Tree{Session: p.PID(), Mark: p.Mark()} }
 
-// end ends the process and everything it started.
+// end ends the process and its descendants.
 func (p *pluginProcess) end() {
 	p.Kill(errors.New("check is over"))
 	<-p.Done()
