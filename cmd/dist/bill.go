@@ -31,7 +31,8 @@ const uplotDir = "cmd/nat-go/internal/view/page/vendor/uplot"
 var crate = regexp.MustCompile(`(?m)^\[\[package\]\]\nname = "([^"]+)"\nversion = "([^"]+)"$`)
 
 // bill returns a bill of materials. It lists the components of the binary (Go's standard library, the modules it was
-// linked from, the crates of the tokenizer library, and the chart library), then the components packed with it.
+// linked from, the crates of the tokenizer library, and the chart library), then the components that are packed with
+// it.
 func (b *build) bill(beside ...component) ([]byte, error) {
 	self := b.info.Main
 	golang := strings.TrimPrefix(b.info.GoVersion, "go")

@@ -30,8 +30,8 @@ type system struct {
 // nobody is the default user of an image. Other small images use the same id for nobody.
 const nobody = 65532
 
-// image writes a container image with the program and everything it needs to run, and returns the image's name. The
-// image is an archive of an OCI layout that `docker load` can also read.
+// image writes a container image with the program and its dependencies, and returns the image's name. The image is an
+// archive of an OCI layout that `docker load` can also read.
 func (b *build) image(w io.Writer) (name string, err error) {
 	m, _, err := needs(b.binary)
 	if err != nil {
@@ -122,7 +122,7 @@ func blobPath(d oci.Descriptor) string {
 	return path.Join(oci.ImageBlobsDir, d.Digest.Algorithm().String(), d.Digest.Encoded())
 }
 
-// rootFiles returns the files of an image. Only the program and its loader are executable: there is no shell.
+// rootFiles returns the files of an image. Only the program and its loader are executable. There is no shell.
 func (b *build) rootFiles() (files []file, err error) {
 	libraries, version, err := glibc(b.binary)
 	if err != nil {
@@ -154,7 +154,7 @@ func (b *build) rootFiles() (files []file, err error) {
 		file{name: "etc/passwd", data: fmt.Appendf(nil, "root:x:0:0::/:\n%s%d::/home/nat-go:\n", own, nobody)},
 		file{name: "etc/group", data: []byte("root:x:0:\n" + own + "\n")},
 		file{name: "etc/nsswitch.conf", data: []byte("hosts: files dns\n")},
-		// These folders are writable regardless of which user runs the image.
+		// Any user who runs the image can write to these folders.
 		file{name: "tmp/", open: true}, file{name: "work/", open: true}, file{name: "home/nat-go/", open: true},
 	)
 	slices.SortFunc(files, func(a, b file) int { return strings.Compare(a.name, b.name) })

@@ -31,8 +31,8 @@ type build struct {
 	root     string // root folder of the checkout
 	python   string // the natgo package's folder
 	readme   []byte
-	licence  []byte // nat-go's own
-	licences []byte // licences of everything else in the binary
+	licence  []byte // licence of nat-go
+	licences []byte // licences of the other components of the binary
 	crates   []byte // the lock file of the tokenizer library
 	system   system
 }
@@ -115,7 +115,7 @@ func read(binary, root string) (*build, error) {
 	}
 	var err error
 	b.library, err = os.ReadFile(filepath.Join(filepath.Dir(binary), library))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) { // macOS has none
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // macOS doesn't have this file
 		return nil, err
 	}
 	if b.info, err = buildinfo.Read(bytes.NewReader(b.binary)); err != nil {
@@ -147,5 +147,5 @@ func (b *build) version() string {
 	default:
 		version += strings.NewReplacer("alpha", "a", "beta", "b", ".", "").Replace(rest)
 	}
-	return strings.TrimRight(version+"+"+local, "+.") // without a separator that nothing follows
+	return strings.TrimRight(version+"+"+local, "+.") // without a trailing separator
 }

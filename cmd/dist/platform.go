@@ -9,8 +9,8 @@ import (
 	"slices"
 )
 
-// libraries lists the libraries present on every Linux system with glibc, according to PEP 600; a binary must contain
-// any other library that it needs.
+// libraries lists the libraries that are present on every Linux system with glibc according to PEP 600. A binary must
+// contain the other libraries that it needs.
 var libraries = []string{
 	"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "libresolv.so.2", "libutil.so.1",
 	"ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1",

@@ -23,8 +23,8 @@ func (b *build) metadata() []byte { return fmt.Appendf(nil, metadata+"\n%s", b.v
 
 const format = "Wheel-Version: 1.0\nGenerator: nat-go\nRoot-Is-Purelib: false\n"
 
-// wheel writes a wheel (PEP 427), a zip with a list of its files, and returns its name. pip installs the files in
-// scripts next to python and makes them executable.
+// wheel writes a wheel (PEP 427), which is a zip file with a list of its files, and returns its name. pip installs
+// the files in scripts next to python and makes them executable.
 func (b *build) wheel(w io.Writer) (name string, err error) {
 	platform, err := platformOf(b.binary, b.library)
 	if err != nil {

@@ -5,9 +5,9 @@
 //
 //	go build -tags cshared -buildmode=c-shared -o libnatgo.so ./cmd/libnatgo
 //
-// This is the only package here that imports "C". The tag excludes it from other builds and from linters: compiled cgo
-// files contain the checkout's path, but builds with -trimpath share them between checkouts, so linters would look for
-// files in a deleted checkout.
+// This is the only package here that imports "C". The tag excludes it from other builds and from linters. Compiled
+// cgo files contain the checkout's path, but builds with -trimpath share them between checkouts, so linters would
+// look for files in a deleted checkout.
 package main
 
 /*
@@ -37,10 +37,10 @@ import (
 func main() {}
 
 // natgo_jsd computes the losses and gradients for a call. It returns 0, or 1 with a message. It may be called from
-// several threads at once, but not in a process forked after the library was loaded, because Go's other threads don't
-// exist there.
+// several threads at once, but not in a process that was forked after the library was loaded, because Go's other
+// threads don't exist there.
 //
-//export natgo_jsd
+// export natgo_jsd
 func natgo_jsd(c *C.natgo_call) C.int {
 	if err := jsd(c); err != nil {
 		message := unsafe.Slice((*byte)(unsafe.Pointer(c.message)), int(c.room))

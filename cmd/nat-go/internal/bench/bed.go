@@ -113,8 +113,8 @@ func (c *counter) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// Floor returns the time it takes to write and sync the given number of bytes in the bed's folder. No run that writes
-// that many bytes can be faster.
+// Floor returns the time needed to write and sync the given number of bytes in the bed's folder, which is a lower
+// bound for a run that writes that many bytes.
 func (b *Bed) Floor(bytes int64) (time.Duration, error) {
 	f, err := os.CreateTemp(b.Dir, "floor") //nolint:forbidigo // this measures the disk
 	if err != nil {
@@ -149,7 +149,7 @@ var natScript []byte
 // nvidia-nat-eval, nvidia-nat-nemo-customizer). If it is not set, python3 is tried.
 const PythonVariable = "NATGO_NAT_PYTHON"
 
-// findPython returns a Python with NAT installed, or "" and the reason it found none.
+// findPython returns a Python with NAT installed, or "" and the reason why it found none.
 func findPython(ctx context.Context) (python, why string) {
 	named := os.Getenv(PythonVariable)
 	python = cmp.Or(named, "python3")

@@ -18,7 +18,7 @@ type Shape struct {
 	Seed                        uint64
 }
 
-// Standard is the shape that NAT was measured on: 88 MiB.
+// Standard is the shape on which NAT was measured. Its file has 88 MiB.
 var Standard = Shape{Examples: 2000, Turns: 3, Candidates: 8, Seed: 20261120}
 
 // Records returns the number of pairs that a run builds from an input of this shape if no scores are equal.
@@ -52,7 +52,7 @@ func Generate(w io.Writer, s Shape) error {
 		}
 	}
 	if s.Examples == 0 {
-		_ = out.WriteByte('[') // the writer remembers errors, and Flush returns the first
+		_ = out.WriteByte('[') // the writer keeps the first error, which Flush returns
 	}
 	_, _ = out.WriteString("\n]")
 	return out.Flush()

@@ -30,9 +30,9 @@ type Report struct {
 	Records int64   `json:"records"` // Shape.Records of the input
 	Rows    int64   `json:"row_bytes"`
 	Results []Line  `json:"results"`
-	OverNAT float64 `json:"times_nat,omitempty"`        // NAT's time divided by ours
-	NoNAT   string  `json:"nat_not_measured,omitempty"` // why NAT was not measured
-	// our time divided by the time to write and sync the same bytes
+	OverNAT float64 `json:"times_nat,omitempty"`        // NAT's time divided by nat-go's
+	NoNAT   string  `json:"nat_not_measured,omitempty"` // reason why NAT was not measured
+	// nat-go's time divided by the time to write and sync the same bytes
 	OverFloor float64 `json:"times_write_floor,omitempty"`
 	Dir       string  `json:"-"`
 }
@@ -47,7 +47,7 @@ type Line struct {
 	PeakMiB          float64 `json:"peak_mib,omitempty"` // total over all processes
 }
 
-// Run measures the main job, and NAT if it is installed, and prints a table or JSON.
+// Run measures nat-go and, if it is installed, NAT, and prints a table or JSON.
 func Run(ctx context.Context, w io.Writer, o Options) error {
 	r, err := measureAll(ctx, o)
 	if err != nil {
@@ -99,7 +99,7 @@ func measureAll(ctx context.Context, o Options) (*Report, error) {
 				return nil, err
 			}
 		}
-		if i > 0 { // the first warms up
+		if i > 0 { // the first round is a warm-up
 			ours, floors, nats = append(ours, u), append(floors, floor), append(nats, n)
 		}
 	}
@@ -148,7 +148,7 @@ func (r *Report) line(what string, u Usage, bytes, records int64) Line {
 	}
 }
 
-// median returns the usage with the median time, but with the largest peak of any run.
+// median returns the usage with the median time, but with the largest peak of all runs.
 func median(us []Usage) Usage {
 	us = slices.Clone(us)
 	slices.SortFunc(us, func(a, b Usage) int { return int(a.Wall - b.Wall) })

@@ -51,9 +51,8 @@ func measure(cmd *exec.Cmd) (Usage, error) {
 	return u, nil
 }
 
-// watch samples the memory of a process and its descendants until it is stopped, and returns the peak. It must not take
-// CPU time from them, so files are kept open, and the search for new processes, which visits every thread, runs less
-// often.
+// watch samples the memory of a process and its descendants until it is stopped, and returns the peak. To save CPU
+// time, it keeps files open, and searches for new processes, which requires visiting every thread, less often.
 func watch(pid int, stop <-chan struct{}) (peak int64) {
 	tick := time.NewTicker(sampleEvery)
 	defer tick.Stop()
@@ -94,7 +93,7 @@ func find(known map[int]*os.File, pid int) {
 	}
 }
 
-// Children returns the processes started by any thread of a process. It returns none if the process is gone.
+// Children returns the processes started by any thread of a process. It returns none if the process has ended.
 func Children(pid int) (out []int) {
 	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid)) // the pattern is valid
 	for _, list := range lists {
@@ -108,7 +107,7 @@ func Children(pid int) (out []int) {
 	return out
 }
 
-// resident returns a process's resident memory in bytes according to its statistics, or 0 once it is gone.
+// resident returns a process's resident memory in bytes according to its statistics, or 0 if it has ended.
 func resident(statm *os.File) int64 {
 	var text [128]byte
 	n, _ := statm.ReadAt(text[:], 0)

@@ -1,5 +1,4 @@
-// Package builtin is the single list of the components that nat-go itself provides: sources, builders, trainer
-// adapters. Adding one takes one line.
+// Package builtin lists the components that nat-go itself provides: sources, builders and trainer adapters.
 //
 // In a run, built-in builders are served by this program in a separate process, like third-party ones, so that this
 // path is always tested. `nat-go collate` and package inspect call them in their own process.

@@ -45,14 +45,14 @@ func Answer(a Answerer, in io.Reader, out io.Writer) error {
 			dst = appendRefusal(dst[:0], err, !plain)
 		}
 		dst = append(dst, "}\n"...)
-		_, _ = w.Write(dst) // the writer remembers errors, and Flush returns the first
+		_, _ = w.Write(dst) // the writer keeps the first error, which Flush returns
 		return err
 	})
 }
 
-// requests reads requests and calls answer with each one and its number, counted from 1, or with the reason it can't be
-// read. answer returns an error if it refuses the request. flush is called before waiting for a line, so a client can
-// wait for each answer before sending its next request.
+// requests reads requests and calls answer with each one and its number, counted from 1, or with the reason why it
+// can't be read. answer returns an error if it refuses the request. flush is called before waiting for a line, so a
+// client can wait for each answer before sending its next request.
 func requests(in io.Reader, flush func() error, answer func(n int, line []byte, err error) error) error {
 	r := bufio.NewReaderSize(in, 1<<16)
 	asked, refused := 0, 0

@@ -34,8 +34,8 @@ type Mask struct {
 	Vars      *pyvalue.Dict // template variables, to which a request's kwargs are added
 	Now       time.Time     // the time that strftime_now returns
 	// Rows selects the content of token rows: text that looks like a special token remains text, and filler and
-	// straddling tokens are not trained on. Otherwise the answer is the plain render as Hugging Face encodes it: such
-	// text becomes a special token, and a token is in the mask if it overlaps any character of a turn, including
+	// straddling tokens are not trained on. Otherwise, the answer is the plain render as Hugging Face encodes it. Such
+	// text then becomes a special token, and a token is in the mask if it overlaps any character of a turn, including
 	// filler.
 	Rows bool
 
@@ -87,7 +87,7 @@ func (m *Mask) examine(line []byte) (*masked, error) {
 	}
 	for i := range k.turns {
 		ok, err := r.Stable(c, &k.res, &k.turns[i])
-		if err != nil || !ok { // a turn whose prefix the template refuses can't have been sampled from that prefix
+		if err != nil || !ok { // if the template refuses the prefix, the turn can't have been sampled from it
 			k.unstable = append(k.unstable, k.turns[i].Message)
 		}
 		k.filler = append(k.filler, k.turns[i].Filler...)
@@ -143,8 +143,8 @@ func (m *Mask) conversation(line []byte) (*turns.Conversation, *turns.Renderer, 
 	return c, r, err
 }
 
-// renderer returns the template's renderer for these variables. It keeps the last one, since consecutive requests tend
-// to have the same variables.
+// renderer returns the template's renderer for these variables. It keeps the last one, because consecutive requests
+// usually have the same variables.
 func (m *Mask) renderer(vars *pyvalue.Dict) (*turns.Renderer, error) {
 	key, err := pyvalue.Repr(pyvalue.OfDict(vars))
 	if err != nil {
@@ -156,8 +156,8 @@ func (m *Mask) renderer(vars *pyvalue.Dict) (*turns.Renderer, error) {
 	return m.last, nil
 }
 
-// Print reads requests and prints the tokens of each conversation, their owners, whether they are the model's own and,
-// if not, why. It returns the same errors as Answer.
+// Print reads requests and prints the tokens of each conversation with their owners, and whether, or why not, they
+// are the model's own. It returns the same errors as Answer.
 func (m *Mask) Print(in io.Reader, out io.Writer, look tokenview.Look) error {
 	t := terminal.For(out)
 	return requests(in, t.Flush, func(n int, line []byte, err error) error {
@@ -187,12 +187,12 @@ func (m *Mask) Print(in io.Reader, out io.Writer, look tokenview.Look) error {
 		for _, note := range k.notes() {
 			fmt.Fprintln(t, "  note: "+note)
 		}
-		_ = side.Print(t, look) // the terminal's writer remembers write errors
+		_ = side.Print(t, look) // the terminal's writer keeps the first error
 		return nil
 	})
 }
 
-// notes returns remarks on anything that the tokens themselves don't show.
+// notes returns remarks on facts that the tokens themselves don't show.
 func (k *masked) notes() (notes []string) {
 	if k.straddle >= 0 {
 		notes = append(notes, fmt.Sprintf("token %d crosses the edge of a turn", k.straddle))

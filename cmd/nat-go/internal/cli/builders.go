@@ -61,7 +61,7 @@ func findPlugin(cmd *cobra.Command, name string) (*inspect.Named, error) {
 
 // startPlugin starts the plugin that the user named.
 func startPlugin(cmd *cobra.Command, name string) (*host.Plugin, *inspect.Named, error) {
-	if b, ok := builtin.Builder(inspect.TypeOf(name)); ok { // a short name such as dpo is accepted, as by --builder
+	if b, ok := builtin.Builder(inspect.TypeOf(name)); ok { // accept short names such as dpo, as --builder does
 		name = b.Info().Name
 	}
 	n, err := findPlugin(cmd, name)
@@ -320,7 +320,7 @@ func newPluginsLockCmd() *cobra.Command {
 }
 
 // checkPluginBlocks checks the blocks that configure plugins' builders against the builders' schemas. A schema comes
-// from the lock, or from the plugin, which is started to get it.
+// from the lock file or from the plugin, which is started for this purpose.
 func checkPluginBlocks(cmd *cobra.Command, file string, c *config.Config) []finding.Finding {
 	plugins, err := pluginsOf(cmd, file)
 	if err != nil {

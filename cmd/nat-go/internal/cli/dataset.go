@@ -58,8 +58,8 @@ func findTexts(path string, limits dataset.Limits) (*dataset.Place, error) {
 	return nil, exit.Failedf("no rows in %s", path)
 }
 
-// findRun returns the run in a folder, which must have a record log. If a command was killed while putting files in
-// place, findRun completes that step.
+// findRun returns the run in a folder, which must have a record log. If a command was killed while it moved files
+// into place, findRun completes that step.
 func findRun(path string) (*dataset.Place, error) {
 	p := &dataset.Place{Run: runfolder.Folder(path)}
 	if info, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
@@ -400,7 +400,7 @@ func convertible(path, output string, limits dataset.Limits) (*dataset.Place, er
 	if err != nil {
 		return nil, err
 	}
-	p.Run = "" // a run without its record log is converted as plain rows
+	p.Run = "" // convert a run without its record log as plain rows
 	switch texts := p.Texts(); {
 	case len(texts) > 1:
 		return nil, exit.Usagef("%s holds rows in several formats: specify the folder of one, such as %s", path, texts[0].Dir)

@@ -176,7 +176,7 @@ func showRecords(path string, limits dataset.Limits, row string, q dataset.Query
 }
 
 // showInput shows the records that a run builds from the first examples of a file that isn't in a row format. refused
-// is the error for the unknown format; showInput returns it if a run can't read the file either.
+// is the error for the unknown format, which showInput returns if a run can't read the file either.
 func (s *showFlags) showInput(
 	cmd *cobra.Command, path string, q dataset.Query, print func(show.View) error, refused error,
 ) error {

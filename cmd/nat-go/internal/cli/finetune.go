@@ -96,7 +96,7 @@ func (r *requestFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&r.Now, "now", "", "time that strftime_now returns in chat templates; the clock is never read")
 }
 
-// complete adds the files that a command names and the flags that have no value of their own in a request.
+// complete adds to the request the files that a command names, and the flags without a field in the request.
 func (r *requestFlags) complete(cmd *cobra.Command, files []string) {
 	r.From = append(r.From, files...)
 	if cmd.Flags().Changed("seed") {
@@ -212,8 +212,8 @@ func newFinetuneResumeCmd(commitBytes int64) *cobra.Command {
 
 var defaultOutputDirs = []string{"out", ".tmp/nat/finetuning"}
 
-// withOutputDirs adds the flag for the folders that contain runs. The defaults are out, where runs without a
-// configuration are written, and NAT's default output_dir.
+// withOutputDirs adds the flag for the folders that contain runs. The defaults are "out", which contains runs without
+// a configuration, and NAT's default output_dir.
 func withOutputDirs(cmd *cobra.Command) *cobra.Command {
 	cmd.Flags().StringArray("output-dir", defaultOutputDirs, "folder in which run ids are looked up (repeatable)")
 	return cmd
@@ -326,7 +326,7 @@ func printUpdates(w io.Writer) func(jobs.Update) {
 // leaveSignals are the signals that end a command early.
 var leaveSignals = []os.Signal{os.Interrupt, syscall.SIGTERM}
 
-// leaveOnSignals interprets these signals as requests to leave a job, until stop is called.
+// leaveOnSignals treats these signals as requests to leave a job running, until stop is called.
 func leaveOnSignals(cmd *cobra.Command) (leave *jobs.Leave, stop func()) {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, leaveSignals...)
@@ -336,8 +336,8 @@ func leaveOnSignals(cmd *cobra.Command) (leave *jobs.Leave, stop func()) {
 	return leave, func() { signal.Stop(signals); cancel() }
 }
 
-// force ends the program as a kill would: the system releases its resources, and a run in progress can be resumed. It
-// waits at most a second for its message to be written, because the terminal itself may be hanging.
+// force ends the program as if it were killed. The system releases its resources, and a run in progress can be
+// resumed. force waits at most a second for its message to be written, because the terminal may be unresponsive.
 func force(stderr io.Writer, leave *jobs.Leave) {
 	told := make(chan struct{})
 	go func() {

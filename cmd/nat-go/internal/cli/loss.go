@@ -22,7 +22,7 @@ func openTensors(path string) (*tensors.File, error) {
 	return f, exit.Default(exit.Usage, err)
 }
 
-// refuseOverwrite returns an error if output is one of the inputs, because writing it would destroy the dump.
+// refuseOverwrite returns an error if output is one of the inputs, because writing it would destroy that input.
 func refuseOverwrite(output string, inputs ...string) error {
 	out, err := os.Stat(output)
 	if err != nil {

@@ -33,7 +33,8 @@ func printResult(cmd *cobra.Command, v any, text func(io.Writer) error) error {
 	return text(cmd.OutOrStdout())
 }
 
-// printReport is like printResult, for a report that says why a check failed, unless everything is sound.
+// printReport is like printResult, for the report of a check. If sound is false, it returns an error for the failed
+// check.
 func printReport(cmd *cobra.Command, v any, text func(io.Writer) error, sound bool) error {
 	err := printResult(cmd, v, text)
 	if err == nil && !sound {
@@ -72,8 +73,8 @@ func newLogger(cmd *cobra.Command) zerolog.Logger {
 	return zerolog.New(w).Level(level).With().Timestamp().Logger()
 }
 
-// hide masks the environment's credentials for object storage in everything that the command prints from then on. It
-// returns the set of masked values, so that more can be added.
+// hide masks the environment's credentials for object storage in all later output of the command. It returns the set
+// of masked values, so that more can be added.
 func hide(cmd *cobra.Command) *secret.Values {
 	values := secret.NewValues(objects.Secrets(os.Getenv)...)
 	for _, w := range []io.Writer{cmd.OutOrStdout(), cmd.ErrOrStderr()} {
@@ -87,8 +88,8 @@ func hide(cmd *cobra.Command) *secret.Values {
 // stackField is the log field in which package host puts a plugin's traceback.
 const stackField = "stack"
 
-// console returns a writer that prints log lines as text. It escapes the fields itself and bypasses the escaping writer
-// w, which would also escape the colours.
+// console returns a writer that prints log lines as text. It escapes fields itself and bypasses w, which would also
+// escape the colours.
 func console(w io.Writer) io.Writer {
 	return zerolog.ConsoleWriter{
 		Out: terminal.For(w).Raw(), NoColor: !colored(w), TimeFormat: time.TimeOnly,
@@ -138,13 +139,14 @@ func findingsPrinter(cmd *cobra.Command) func([]finding.Finding) {
 	}
 }
 
-// colored reports whether text written to w may have colours. It may if w is a terminal, NO_COLOR isn't set
+// colored reports whether text written to w may have colours. This is so if w is a terminal, NO_COLOR isn't set
 // (https://no-color.org), and TERM isn't dumb.
 func colored(w io.Writer) bool {
 	return terminal.Is(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
 
-// progress shows the progress of a run: one line that is overwritten on a terminal, or a line every 10 s elsewhere.
+// progress shows the progress of a run, on a terminal as a single line that is overwritten, elsewhere as a line every
+// 10 s.
 type progress struct {
 	mu    sync.Mutex // an upload reports from its own goroutine
 	w     io.Writer
@@ -162,7 +164,7 @@ type progress struct {
 const (
 	terminalEvery = 100 * time.Millisecond
 	lineEvery     = 10 * time.Second
-	// ratesAfter is how long a step must have run before its rate and remaining time are meaningful.
+	// ratesAfter is the minimum time that a step must run before its rate and remaining time are meaningful.
 	ratesAfter = time.Second
 )
 
@@ -201,7 +203,7 @@ func (p *progress) show(s finetune.Progress) {
 		return
 	}
 	p.shown = true
-	// The last column stays free, because a terminal wraps after writing it.
+	// Leave the last column empty, because a terminal wraps after writing it.
 	fmt.Fprint(p.w, terminal.ClearLine()+columns.Fit(terminal.Line(p.line(s, now, width-1)), width-1))
 }
 
@@ -260,7 +262,7 @@ func (p *progress) rate(s finetune.Progress, now time.Time) (rate, left string) 
 	return rate, left
 }
 
-// duration formats a waiting time: 7s, 3m20s, 2h05m.
+// duration formats a duration, such as 7s, 3m20s or 2h05m.
 func duration(d time.Duration) string {
 	switch d = d.Round(time.Second); {
 	case d < time.Minute:

@@ -61,7 +61,7 @@ type recipe struct {
 type input struct {
 	Type  string `json:"type"`
 	Does  string `json:"does"`
-	Proof string `json:"proof,omitempty"` // how reading was verified; empty for NAT's and nat-go's own formats
+	Proof string `json:"proof,omitempty"` // how the reader was verified; empty for NAT's and nat-go's own formats
 }
 
 // inputs returns the formats that nat-go recognises by a file's content.
@@ -227,7 +227,7 @@ func newManCmd() *cobra.Command {
 			if err := os.MkdirAll(args[0], 0o755); err != nil {
 				return exit.Environmentf("cannot create the folder for the manual pages: %w", err)
 			}
-			// The date is fixed, so that the same program always writes the same pages.
+			// Use a fixed date, so that a program always writes the same pages.
 			head := &doc.GenManHeader{
 				Section: "1", Source: "nat-go " + finetune.Version(), Manual: "nat-go", Date: new(time.Time),
 			}
@@ -256,8 +256,8 @@ func newVersionCmd() *cobra.Command {
 	}
 }
 
-// commit returns the commit that the program was built from, followed by "+dirty" if files had been changed. It returns
-// "unknown" if the build didn't record one; `go build` does if git is available.
+// commit returns the commit that the program was built from, followed by "+dirty" if files had been changed. It
+// returns "unknown" if the build didn't record the commit, which `go build` does only if git is available.
 func commit() string {
 	revision, dirty := "unknown", ""
 	if info, ok := debug.ReadBuildInfo(); ok {

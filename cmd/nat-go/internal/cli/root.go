@@ -46,13 +46,13 @@ func (p Program) Main(args []string, stdin io.Reader, stdout, stderr io.Writer) 
 		return exit.Environment
 	}
 	tuneCollector()
-	// Without this, SIGPIPE would end the program in the middle of its work if a reader such as head exited early.
-	// Child processes still get the default handling.
+	// Otherwise, SIGPIPE would end the program in the middle of its work if a reader such as head exited early. Child
+	// processes keep the default behaviour.
 	pipes := make(chan os.Signal, 1)
 	signal.Notify(pipes, syscall.SIGPIPE)
 	defer signal.Stop(pipes)
 	out, diagnostics := terminal.NewWriter(stdout), terminal.NewWriter(stderr)
-	defer diagnostics.Flush() //nolint:errcheck // half a character, if anything
+	defer diagnostics.Flush() //nolint:errcheck // at most an incomplete character
 	code := p.run(args, stdin, out, diagnostics)
 	_ = out.Flush() // Err also returns Flush's error
 	if err := out.Err(); err != nil && !errors.Is(err, syscall.EPIPE) {
@@ -166,8 +166,8 @@ func each(c *cobra.Command, do func(*cobra.Command)) {
 	}
 }
 
-// repeatable returns the values of a repeatable flag, or nil if the command doesn't have it. GetStringArray formats and
-// parses the values as CSV, which loses an empty value and changes line breaks.
+// repeatable returns the values of a repeatable flag, or nil if the command doesn't have it. It avoids
+// GetStringArray, which formats and parses the values as CSV, and so loses an empty value and changes line breaks.
 func repeatable(cmd *cobra.Command, name string) []string {
 	if f := cmd.Flags().Lookup(name); f != nil {
 		if list, ok := f.Value.(pflag.SliceValue); ok {
@@ -177,7 +177,8 @@ func repeatable(cmd *cobra.Command, name string) []string {
 	return nil
 }
 
-// refuseMisspelt makes misspelt subcommands an error. By default, cobra prints the parent's help and reports success.
+// refuseMisspelt makes misspelt subcommands an error. By default, cobra prints the parent's help and exits with
+// success.
 func refuseMisspelt(c *cobra.Command) {
 	if c.HasSubCommands() && !c.Runnable() {
 		c.Args = cobra.NoArgs
@@ -204,7 +205,7 @@ func describe(c *cobra.Command) {
 	}
 }
 
-// addHelp appends the exit codes to each command's help text. Cobra's templates could do the same, but package
+// addHelp appends the exit codes to each command's help text. It doesn't use cobra's templates, because package
 // text/template finds methods by name at run time, so the linker would have to keep every exported method.
 func addHelp(root *cobra.Command) {
 	help := root.HelpFunc()
@@ -222,12 +223,13 @@ Exit codes: 0 done; 1 the work failed, or what was checked has errors; 2 the con
 3 something outside nat-go is missing or failed (a plugin, a service, a library, the disk); 130, 143 ended by a signal.
 `
 
-// kebab spells a flag's name with dashes, so that NAT's spelling, with underscores, is also accepted.
+// kebab replaces underscores in a flag's name with dashes, so that NAT's names, which have underscores, are also
+// accepted.
 func kebab(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 	return pflag.NormalizedName(strings.ReplaceAll(name, "_", "-"))
 }
 
-// natFlags maps each flag of NAT's `finetune` that nat-go lacks to the reason it is missing.
+// natFlags maps each flag of NAT's `finetune` that nat-go lacks to the reason why it is missing.
 var natFlags = map[string]string{
 	"result_json_path":       "it extracts an answer from a workflow's result, but preference pairs are built from the recorded steps",
 	"validation_dataset":     "NAT's preference training doesn't run validation; dataset.split takes the validation set from the pairs",
@@ -235,8 +237,8 @@ var natFlags = map[string]string{
 	"validation_config_file": "NAT's preference training doesn't run validation; dataset.split takes the validation set from the pairs",
 }
 
-// mistake returns the message for an invalid command line. It rewords messages from cobra and pflag that are meant for
-// programmers.
+// mistake returns the message for an invalid command line. It rewords messages of cobra and pflag that are written
+// for programmers.
 func mistake(cmd *cobra.Command, err error) string {
 	var unknown *pflag.NotExistError
 	var invalid *pflag.InvalidValueError
@@ -353,8 +355,8 @@ func codeValues(*cobra.Command) (out []string) {
 	return out
 }
 
-// runValues returns the run folders in the output folders. Within each output folder they are in descending order of
-// name, because run ids begin with the time unless the user chose them.
+// runValues returns the run folders in the output folders. Within each output folder, they are in descending order of
+// name, which is usually the newest first, because a run id begins with the time unless the user chose it.
 func runValues(cmd *cobra.Command) []string {
 	folders, _ := runfolder.List(outputDirs(cmd)...)
 	out := lists.Map(folders, func(f runfolder.Folder) string { return filepath.Clean(string(f)) })

@@ -43,7 +43,7 @@ func newCollateCmd() *cobra.Command {
 }
 
 // newPluginServeCmd returns the command that serves the built-in builders to the nat-go process that started this
-// program. The command ends the program.
+// program. The command exits the program.
 func newPluginServeCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:                builtin.ServeCommand,
@@ -52,8 +52,8 @@ func newPluginServeCmd() *cobra.Command {
 		Run: func(_ *cobra.Command, args []string) {
 			plugin := builtin.Plugin(finetune.Version())
 			setHeapGrowth(50, 8<<20)
-			// Leave half of the cores to the host, which has as much to do as the builders. On two cores, idle threads
-			// that look for work in this process would slow a run down by a twentieth.
+			// Leave half of the cores to the host, which has as much work as the builders. Otherwise, idle threads of this
+			// process that search for work would slow down the run.
 			if os.Getenv("GOMAXPROCS") == "" {
 				runtime.GOMAXPROCS((runtime.GOMAXPROCS(0) + 1) / 2)
 			}

@@ -37,7 +37,7 @@ func copyPlan(ctx context.Context, dir shards.Folder, work string) (c *localPlan
 	return c, err
 }
 
-// withPlan calls do with a plan, or with a copy of it for this call alone, below the folder for copies.
+// withPlan calls do with a plan or, for a stored plan, with a temporary copy below the folder for copies.
 func withPlan(ctx context.Context, dir shards.Folder, work string, do func(*localPlan) error) error {
 	if dir.Remote() == nil {
 		return do(&localPlan{dir: dir})
@@ -52,7 +52,7 @@ func withPlan(ctx context.Context, dir shards.Folder, work string, do func(*loca
 }
 
 // runsOf returns the Env.Runs folder for a plan on a disk. It is inside the plan's folder, which the processes of all
-// shards can use.
+// shards can access.
 func runsOf(dir shards.Folder) string { return filepath.Join(string(dir), "run") }
 
 // withOriginalPath returns err with the path of a plan's copy replaced by the address of the original.
@@ -63,7 +63,7 @@ func (c *localPlan) withOriginalPath(err error) error {
 	return c.remote.RewriteError(c.dir, err)
 }
 
-// restoreSummary makes the same replacement in the strings in a summary.
+// restoreSummary makes the same replacement in the strings of a summary.
 func (c *localPlan) restoreSummary(s *finetune.Summary) {
 	if c.remote == nil || s == nil {
 		return
@@ -118,9 +118,9 @@ func planArg(args []string) shards.Folder {
 	return shards.Find(args[0])
 }
 
-// withFinalCode returns err with the exit code that tells a scheduler not to retry the shard, if a retry would fail
-// again because the plan, the configuration or the inputs are wrong. A system error or a missing file gets the code for
-// the environment, because the next attempt may succeed.
+// withFinalCode returns err with the exit code that makes a scheduler not retry the shard, if a retry would fail
+// again because the plan, the configuration or the inputs are invalid. A system error or a missing file gets the code
+// for the environment, because the next attempt may succeed.
 func withFinalCode(err error) error {
 	var errno syscall.Errno
 	switch code := exit.Code(err); {

@@ -98,8 +98,8 @@ func (c *localPlan) runShard(ctx context.Context, of finetune.Shard, env finetun
 	return sum, err
 }
 
-// shardIndex returns the number of the shard and where it came from. The number is index or, if that is negative, the
-// value of an environment variable, whose name is returned as from.
+// shardIndex returns the number of the shard and its origin. The number is index or, if that is negative, the value
+// of an environment variable, whose name is returned as from.
 func shardIndex(dir shards.Folder, index int) (number int, from string, err error) {
 	if index >= 0 {
 		return index, "", nil
@@ -128,7 +128,7 @@ func printShard(cmd *cobra.Command, number int, s *finetune.Summary) {
 	for _, w := range s.Warnings {
 		fmt.Fprintf(out, "  warning  %s\n", w)
 	}
-	if s.RunID == "" || s.Status != runfolder.Completed { // nothing was built here, or the shard isn't complete
+	if s.RunID == "" || s.Status != runfolder.Completed { // this process built nothing, or the shard isn't complete
 		fmt.Fprintf(out, "shard %d  %s\n", number, s.Status)
 		return
 	}

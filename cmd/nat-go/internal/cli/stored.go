@@ -19,7 +19,7 @@ import (
 	"github.com/nat-go/nat-go/internal/objects"
 )
 
-// readsStored lets a command that only reads accept runs and files in object storage, and rows from standard input (-).
+// readsStored makes a read-only command accept runs and files in object storage, and rows from standard input (-).
 // The command works on temporary copies, but prints the names that it was given.
 func readsStored(cmd *cobra.Command) *cobra.Command {
 	run := cmd.RunE

@@ -11,11 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// collector holds the settings of the garbage collector. With Go's defaults, the built-in builders' process, which has
-// little live memory, would collect on every other frame, and a run would collect five times during startup.
+// collector holds the settings of the garbage collector. With Go's defaults, the built-in builders' process, which
+// has little live memory, would collect garbage on every other frame, and a run would do so five times during
+// startup.
 var collector struct {
 	sync.Mutex
-	percent uint64 // how much the heap may grow, as a percentage of live memory plus slack; 0 if the user set GOGC
+	percent uint64 // percentage of live memory plus slack by which the heap may grow; 0 if the user set GOGC
 	floor   uint64 // number of bytes to which the heap may always grow
 	current int    // the last value set for GOGC
 	limit   int64  // the last memory limit set; 0 if the user set GOMEMLIMIT
@@ -30,13 +31,13 @@ const (
 	// runFloor is the size up to which a run's heap may always grow, unless the input is small.
 	runFloor = 36 << 20
 	// shardFloor is the floor for the commands that plan, build and merge shards. They are limited by processors rather
-	// than by memory, and this floor cuts the number of collections to a third.
+	// than by memory, and a larger floor reduces the number of collections.
 	shardFloor   = 64 << 20
 	shardPercent = 100
 )
 
 // setHeapGrowth sets the percentage and the floor, unless the user set GOGC. A run uses less than Go's default of 100
-// percent: it has little live memory at a time, so collecting more often cuts its peak by a fifth.
+// percent, because it has little live memory, so more frequent collections reduce its peak at little cost.
 func setHeapGrowth(percent, floor uint64) {
 	collector.Lock()
 	defer collector.Unlock()
@@ -49,11 +50,11 @@ func setHeapGrowth(percent, floor uint64) {
 const (
 	// softLimit is the heap size above which garbage may be at most about a third of the live memory. With GOGC alone,
 	// garbage may be as large as the live memory, and the largest allowed input would take twice the memory. Beyond
-	// softLimit, the limit grows with the live memory: under a fixed limit, a program that needs more would do little
-	// but collect.
+	// softLimit, the limit grows with the live memory, because a program that exceeds a fixed limit would spend most of
+	// its time collecting garbage.
 	softLimit = 256 << 20
 	// minLimit is the memory limit while little memory is live. A limit makes the runtime return unused memory
-	// immediately; otherwise it keeps the memory for seconds, which adds a tenth to a run's peak.
+	// immediately. Otherwise, the runtime keeps it for seconds, which increases a run's peak.
 	minLimit = 43 << 20
 )
 
@@ -128,16 +129,16 @@ func memoryLimit(live, percent uint64) int64 {
 }
 
 // collatePercent is the percentage used while token rows are being built, which produces a lot of garbage on a small
-// heap. If two workers collected as often as the rest of a run does, they would lose a tenth of their time.
+// heap. With the percentage for the rest of a run, the workers would spend too much time on collections.
 const collatePercent = 240
 
 // whileCollating tunes the runtime for building token rows, until the function it returns is called.
 //
 // The workers spend most of their time in the tokenizer library. A call into the library holds one of the runtime's
-// processors (GOMAXPROCS). If none is idle, the runtime's monitor takes the processor away after 20 microseconds, even
-// if it isn't needed elsewhere: the worker then waits to get it back, and the monitor, which otherwise sleeps, keeps
-// interrupting the workers' cores. So whileCollating adds half as many processors as there are workers; the garbage
-// collector may use up to a quarter of all.
+// processors (GOMAXPROCS). If none is idle, the runtime's monitor takes the processor away after 20 microseconds,
+// even if it isn't needed elsewhere. The worker then waits to get it back, and the monitor, which otherwise sleeps,
+// keeps interrupting the workers' cores. whileCollating therefore adds half as many processors as there are workers.
+// The garbage collector may use up to a quarter of them all.
 func whileCollating() (done func()) {
 	collector.Lock()
 	percent, floor := collector.percent, collector.floor
@@ -152,14 +153,14 @@ func whileCollating() (done func()) {
 }
 
 // minSpace is the address space that a run needs. Go and the tokenizer library reserve more than they use, and
-// terminate the program if they can't.
+// terminate the program if that fails.
 const minSpace = 2 << 30
 
 // checkSpace returns an error if the limit on the address space (ulimit -v) is too low.
 func checkSpace() error {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_AS, &limit); err != nil {
-		return nil //nolint:nilerr // the limit is unknown, so it may be high enough
+		return nil //nolint:nilerr // the limit is unknown, so assume that it is high enough
 	}
 	return checkSpaceLimit(uint64(limit.Cur)) //nolint:unconvert // it is signed on FreeBSD
 }

@@ -39,7 +39,7 @@ func newViewCmd() *cobra.Command {
 		Short: "View a run in the browser: counts, pairs, conversations, tokens and drops",
 		Args:  cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			out := cmd.OutOrStdout() // not the writer that restores names, since view never prints the path of a copy
+			out := cmd.OutOrStdout() // not the writer that restores names, because view never prints the path of a copy
 			return withCopies(cmd, args, func(local []string) error { return v.run(cmd, out, args, local) })
 		},
 	}
@@ -67,7 +67,7 @@ func (v *viewFlags) run(cmd *cobra.Command, out io.Writer, args, local []string)
 		cache = filepath.Join(cache, "nat-go", "view")
 	}
 	// Displayed data is reread each time, but the table for a large log is kept in memory. With Go's default setting,
-	// the process would take twice the size of the table. Collecting often costs little, because the table doesn't
+	// the process would take twice the size of the table. Frequent collections are cheap, because the table doesn't
 	// contain pointers.
 	setHeapGrowth(5, 0)
 	shown := newProgress(cmd)
@@ -149,7 +149,7 @@ func exportView(
 func openView(path, cache, tokenizerPath string, shown *progress) (*view.Run, error) {
 	p, err := findRun(path)
 	if begun := runfolder.Folder(path); err != nil && begun.IsRun() && !runfolder.Has(begun.Dataset()) {
-		p, err = &dataset.Place{Run: begun}, nil // still running, or interrupted: show its content so far
+		p, err = &dataset.Place{Run: begun}, nil // the run is still running or was interrupted, so show its content so far
 	}
 	if err != nil {
 		if p, err = findTexts(path, dataset.DefaultLimits); err != nil {
@@ -171,9 +171,9 @@ func openView(path, cache, tokenizerPath string, shown *progress) (*view.Run, er
 	return run, exit.Default(exit.Failed, err)
 }
 
-// openBrowser opens a link in the user's browser, if it can, and returns a function that cleans up. The link contains a
-// token, and all users of the machine can read command-line arguments, so the browser opens a file that redirects to
-// the link.
+// openBrowser opens a link in the user's browser, if possible, and returns a function that cleans up. Because the
+// link contains a token, and all users of the machine can read command-line arguments, the browser opens a file that
+// redirects to the link.
 func openBrowser(url string) (cleanUp func()) {
 	program := "xdg-open"
 	switch {

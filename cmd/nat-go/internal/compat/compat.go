@@ -40,9 +40,9 @@ func (m Mode) Source(asked string) string {
 	return asked
 }
 
-// Expand returns the input files that paths name, as source.Expand does. In NAT, collection run k reads input k. In
-// NAT's mode, Expand therefore returns one path per collection run, "" for a run without an input. A path that can't
-// be expanded is kept, without an error, because the collection run that reads it fails later.
+// Expand returns the input files that paths name, as source.Expand does. In NAT's mode, Expand returns one path per
+// collection run, because collection run k reads input k; the path is "" for a run without an input. A path that
+// can't be expanded is kept, without an error, because the collection run that reads it fails later.
 func (m Mode) Expand(paths []string, name string, runs int) (files []string, err error) {
 	if m != NAT {
 		return source.Expand(paths, name)
@@ -66,7 +66,7 @@ func (m Mode) RunsCounted() bool { return m != NAT }
 // WholeRuns reports whether a collection run is one group that is used as a whole or not at all.
 func (m Mode) WholeRuns() bool { return m == NAT }
 
-// Builder returns the name of the built-in builder that runs in place of the named one. In NAT's mode, a different
+// Builder returns the name of the built-in builder that runs in place of the named one. In NAT's mode, another
 // builder builds the pairs.
 func (m Mode) Builder(name string) string {
 	if m == NAT && name == dpo.Info().Name {
@@ -81,7 +81,7 @@ func (m Mode) Provides(unit builders.Unit) bool { return m != NAT || unit != bui
 // Gates reports whether records that curate.Gate finds unfit are dropped.
 func (m Mode) Gates() bool { return m != NAT }
 
-// ExplainsEmpty reports whether a run without records looks for a misspelt step name. NAT doesn't.
+// ExplainsEmpty reports whether a run without records checks for a misspelt step name, which NAT doesn't do.
 func (m Mode) ExplainsEmpty() bool { return m != NAT }
 
 // Rules returns the rules that curation applies if r was requested. NAT ignores contradictions and splits by position;
@@ -106,7 +106,7 @@ func (m Mode) WritesItself(format string) (bool, error) {
 	return true, nil
 }
 
-// FailedRun returns a clause for the user that describes how a failed collection run is treated.
+// FailedRun describes to the user, in a clause, how a failed collection run is treated.
 func (m Mode) FailedRun() string {
 	if m == NAT {
 		return "it is dropped as a whole, as in NAT"

@@ -1,4 +1,4 @@
-// Package compat contains everything that a run does differently to match NAT byte for byte: which parts of its input
-// it reads and how, which builder builds the pairs, how they are curated, and the files that only NAT writes. A run
-// asks its Mode for these decisions.
+// Package compat contains all differences of a run that matches NAT byte for byte: in how it reads its input, which
+// builder builds the pairs, how the pairs are curated, and in the files that only NAT writes. A run gets these
+// decisions from its Mode.
 package compat

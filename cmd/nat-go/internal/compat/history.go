@@ -247,8 +247,8 @@ func (c *collectionRun) line(runID, stamp string) []byte {
 	return append(b, '}')
 }
 
-// builderMetrics is the object that NAT's builder logs for a collection run, in dpo_trajectory_builder_<run id>.jsonl.
-// Its run id is the whole run's id with a suffix: <run id>_run<k>.
+// builderMetrics is the object that NAT's builder logs for a collection run, in dpo_trajectory_builder_<run
+// id>.jsonl. Its run id is the run's id with a suffix: <run id>_run<k>.
 type builderMetrics struct {
 	Timestamp string        `json:"timestamp,omitempty"`
 	RunID     string        `json:"run_id"`

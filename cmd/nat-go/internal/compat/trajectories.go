@@ -123,7 +123,7 @@ func (c *collection) add(r *builders.Resolved) error {
 	return err
 }
 
-// continues reports whether a trajectory belongs in the previous one's list, because it has the same Origin or
+// continues reports whether a trajectory belongs in the list of the previous one, because it has the same Origin or
 // example_id.
 func (c *collection) continues(at *builders.Origin, metadata []byte) bool {
 	if at == c.last {

@@ -101,7 +101,7 @@ func (l *loader) check(c *Config) {
 			firstForeign = cmp.Or(firstForeign, key)
 		case fill[name] != nil:
 			opt := schema.Options{Pointer: ptr, At: key}
-			if name == "finetuning" { // NAT ignores unknown keys here, too
+			if name == "finetuning" { // NAT also ignores unknown keys here
 				opt.Unknown = unknown
 			}
 			l.add(sectionSpecs()[name].Decode(l.doc, node, fill[name], opt)...)
@@ -160,7 +160,7 @@ var likelySections = map[string]string{
 	"extends": "base", "inherit": "base", "include": "base",
 }
 
-// entries calls the function each for every entry in a section, and reports a section or entry that isn't a mapping.
+// entries calls each for every entry in a section, and reports a section or entry that isn't a mapping.
 func (l *loader) entries(key, node *yaml.Node, what string, each func(key, node *yaml.Node, ptr string)) {
 	ptr := yamldoc.Pointer(key.Value)
 	if yamldoc.IsNull(node) {
@@ -254,7 +254,7 @@ func (l *loader) components(c *Config, section string, key, node *yaml.Node, unk
 				l.add(b.Spec.Check(l.doc, v, b.options())...)
 			}
 		case section == "trajectory_builders" && strings.Contains(b.Type, "/"):
-			// the type is a plugin's; relate checks it once the whole plugins section is known
+			// the type belongs to a plugin; relate checks it when the whole plugins section is known
 		default:
 			l.unknownType(&b, typeNode, ptr, types)
 		}
@@ -306,7 +306,8 @@ func (l *loader) unknownType(b *Block, at *yaml.Node, ptr string, types map[stri
 	l.report(at, ptr, f)
 }
 
-// typeByFirstWord returns the only type with the given first word, as --builder does (dpo for dpo_traj_builder), or "".
+// typeByFirstWord returns the type with the given first word (dpo for dpo_traj_builder), as --builder does. It
+// returns "" unless there is exactly one.
 func typeByFirstWord(written string, known []string) (found string) {
 	for _, name := range known {
 		if strings.HasPrefix(name, strings.ToLower(written)+"_") {

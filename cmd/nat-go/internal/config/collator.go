@@ -88,7 +88,7 @@ type Reference struct {
 	Fingerprint string `yaml:"fingerprint" validate:"required" doc:"identifies how the log-probs were computed: model, tokenizer, template and length limit; written with the columns" example:"my-model@3f2a"`
 }
 
-// Teacher is `collator.teacher`: servers that score given tokens, a program that computes all logits, or dumped logits.
+// Teacher is `collator.teacher`: servers that score tokens, a program that computes all logits, or dumped logits.
 type Teacher struct {
 	Endpoint      string         `yaml:"endpoint" validate:"required_without_all=Dumps Logits Servers,omitempty,url" doc:"base URL of the server" example:"http://127.0.0.1:8000"`
 	Protocol      string         `yaml:"protocol" doc:"the server's protocol" default:"vllm" validate:"oneof=vllm trl sglang atropos"`

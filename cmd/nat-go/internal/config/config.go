@@ -11,7 +11,7 @@ import (
 	"github.com/nat-go/nat-go/internal/secret"
 )
 
-// Config is a loaded configuration, valid if no finding is an error.
+// Config is a loaded configuration. It is valid if no finding is an error.
 type Config struct {
 	Sources    []Block // in YAML order, like all blocks
 	Plugins    []Plugin
@@ -35,7 +35,7 @@ type Types struct {
 	Sources, Builders, Trainers, Adapters map[string]Component
 
 	Formats   []string                 // row formats; nil means not checked
-	HasPlugin func(plugin string) bool // whether a plugin exists outside the plugins section; nil means that none does
+	HasPlugin func(plugin string) bool // reports whether a plugin exists outside the plugins section; nil means never
 }
 
 // Component is a component type.
@@ -126,7 +126,7 @@ func (c *Config) Selected() []Block {
 // Trainer returns the trainer that finetuning names, or nil if there is none.
 func (c *Config) Trainer() *Block { return find(c.Trainers, c.Finetuning.Trainer) }
 
-// filesAdapter is the name that selects no adapter, so that the data set is written as files. An entry of
+// filesAdapter is the name that means no adapter, so that the data set is written as files. An entry of
 // trainer_adapters with this name takes precedence.
 const filesAdapter = "files"
 

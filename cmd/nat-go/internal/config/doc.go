@@ -1,6 +1,6 @@
 // Package config loads the YAML for a run: NAT's own files unchanged, and the sections that nat-go adds.
 //
-// Load goes through stages, each over the whole tree, so that all findings are reported at once:
+// Load has several stages, each for the whole tree, so that all findings are reported at once:
 //
 //	read      the file and those it inherits from (`base:`), each parsed once to nodes that record their position
 //	merge     deep, each file over its base
@@ -13,7 +13,7 @@
 // Plugins' blocks remain nodes until the plugin's own schema is available. Block.Check locates its findings in the
 // user's file.
 //
-// NAT's sections that are not ours (llms, functions, workflow, ...) are skipped with one note. NAT's eval.general and
+// Sections that only NAT reads (llms, functions, workflow, ...) are skipped with one note. NAT's eval.general and
 // finetuning.run_configuration are read completely, although a run uses only some keys of eval.general, for its input
 // and concurrency: TestDefaultsAreNATs and TestNATFilesPass compare all keys with what NAT wrote and accepts.
 //

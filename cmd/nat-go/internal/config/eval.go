@@ -7,7 +7,7 @@ type Eval struct {
 	Evaluators map[string]any `yaml:"evaluators" nullable:"true" doc:"NAT's evaluators by name"`
 }
 
-// Dir returns the folder that NAT writes to under these settings.
+// Dir returns the folder to which NAT writes with these settings.
 func (g *EvalGeneral) Dir() string {
 	if g.Output != nil && g.Output.Dir != "" {
 		return g.Output.Dir

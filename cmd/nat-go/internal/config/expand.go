@@ -23,8 +23,8 @@ const maxExpanded = 1 << 20
 const maxExpandedAll = 16 << 20
 
 // expandAll expands the references in the sections that nat-go reads. An unset variable in eval, or in a builder,
-// trainer or adapter that finetuning doesn't select, only causes a warning, so that a data set can be built without the
-// credentials of services that the run doesn't use.
+// trainer or adapter that finetuning doesn't select, only causes a warning, so that a data set can be built without
+// credentials for services that the run doesn't use.
 func (l *loader) expandAll() {
 	l.broken = map[string]bool{}
 	if f := yamldoc.Lookup(l.doc.Root, "finetuning"); f != nil {
@@ -79,7 +79,7 @@ var reference = regexp.MustCompile(`\$\$\{|\$\{([^:{}$]+)(?::-([^}]*))?\}|\$\{[^
 // natReference is NAT's own pattern, which doesn't support escapes.
 var natReference = regexp.MustCompile(`\$\{([^:}]+)(?::-([^}]*))?\}`)
 
-// Expand replaces the references in a scalar from a configuration, as stored in a run folder's config.yml. ok is false
+// Expand replaces the references in a scalar of a configuration, as stored in a run folder's config.yml. ok is false
 // if a reference is malformed, a variable without a default is not set, or the text becomes too long.
 func Expand(written string, getenv func(string) (string, bool)) (text string, ok bool) {
 	ok = true
@@ -164,8 +164,8 @@ func (l *loader) substitute(n *yaml.Node, ptr string, severity finding.Severity)
 	return text, ok
 }
 
-// spend adds size to the number of bytes that variables and files have expanded to. It returns false if the total
-// exceeds the limit, which exists because a short file can refer to a long variable a hundred thousand times.
+// spend adds size to the total size of expanded variables and files. It returns false if the total exceeds the limit,
+// because a short file can refer to a long variable a hundred thousand times.
 func (l *loader) spend(n *yaml.Node, ptr string, size int) bool {
 	before := l.expanded
 	if l.expanded += size; l.expanded <= maxExpandedAll {

@@ -19,7 +19,7 @@ import (
 
 const maxBases = 16
 
-// Load reads a configuration file and everything it inherits from. It returns nil if the file can't be read or parsed.
+// Load reads a configuration file and the files it inherits from. It returns nil if the file can't be read or parsed.
 func Load(path string, opt Options) (*Config, []finding.Finding) {
 	text, f := readFile(path)
 	if f != nil {
@@ -39,8 +39,8 @@ func Parse(name string, text []byte, opt Options) (*Config, []finding.Finding) {
 	if l.doc == nil {
 		return nil, finding.Sort(l.findings)
 	}
-	// After an error in reading the files, relate isn't called, because it would also report settings that are missing
-	// due to that error.
+	// After an error in reading the files, don't call relate, because it would also report settings that are missing due
+	// to that error.
 	whole := !finding.Failed(l.withoutEchoes())
 	for _, o := range opt.Overrides {
 		l.override(o)
@@ -62,10 +62,10 @@ type loader struct {
 	opt      Options
 	doc      *yamldoc.Document
 	findings []finding.Finding
-	more     bool            // whether findings were omitted; the last listed finding then says so
-	expanded int             // number of bytes that variables and files have expanded to
+	more     bool            // whether findings were omitted, which the last listed finding then reports
+	expanded int             // total size of expanded variables and files in bytes
 	known    *secret.Values  // values that must not be shown and are at least minSecretLen long
-	broken   map[string]bool // pointers of values that were unavailable; the resulting findings are not reported
+	broken   map[string]bool // pointers of unavailable values, whose resulting findings are not reported
 }
 
 func (l *loader) add(fs ...finding.Finding) {
@@ -87,7 +87,7 @@ func (l *loader) add(fs ...finding.Finding) {
 	}
 }
 
-// full reports whether the number of findings has reached its limit, so that building another is pointless.
+// full reports whether the number of findings has reached its limit, so that no more need to be created.
 func (l *loader) full() bool { return len(l.findings) >= 2*yamldoc.MaxFindings }
 
 func (l *loader) report(n *yaml.Node, ptr string, f finding.Finding) {
@@ -98,8 +98,8 @@ func (l *loader) report(n *yaml.Node, ptr string, f finding.Finding) {
 	l.add(f)
 }
 
-// withoutEchoes omits findings that only repeat that a value was unavailable, and findings about duplicate keys in
-// NAT's sections. NAT accepts duplicate keys, so with Compat, duplicates in other sections are warnings.
+// withoutEchoes omits findings that only result from an unavailable value, and findings about duplicate keys in NAT's
+// sections. Because NAT accepts duplicate keys, duplicates in other sections are only warnings with Compat.
 func (l *loader) withoutEchoes() []finding.Finding {
 	var out []finding.Finding
 	for _, f := range l.findings {

@@ -43,7 +43,8 @@ func JoinOverrides(args []string) []string {
 	return out
 }
 
-// override applies one override to the document. Its findings point into the words of the command line.
+// override applies one override to the document. The positions of its findings refer to the words of the command
+// line.
 func (l *loader) override(o Override) {
 	text := string(o)
 	src := yamldoc.NewSource(text)
@@ -60,7 +61,7 @@ func (l *loader) override(o Override) {
 	}
 	spec, f := l.specAt(path)
 	if f != nil {
-		from := utf8.RuneCountInString(strings.Join(path[:f.Line], ".")) // where the wrong step in the path begins
+		from := utf8.RuneCountInString(strings.Join(path[:f.Line], ".")) // start of the wrong step in the path
 		if f.Line > 0 {
 			from++
 		}
@@ -102,7 +103,7 @@ func (l *loader) fieldAt(path []string, key string) *schema.Field {
 	return s.Field(key)
 }
 
-// specAt returns the spec for a path, or nil if anything is allowed. If the path doesn't exist, specAt returns a
+// specAt returns the spec for a path, or nil if any value is allowed. If the path doesn't exist, specAt returns a
 // finding whose Line is the index of the wrong step in the path.
 func (l *loader) specAt(path []string) (*schema.Spec, *finding.Finding) {
 	top := path[0]

@@ -14,8 +14,8 @@ import (
 //go:embed page.md
 var pageText string
 
-// Page returns the page on the whole configuration: page.md, with each line {{...}} replaced by settings, which are
-// taken from the structs that read them.
+// Page returns the page on the whole configuration: page.md, in which each line {{...}} is replaced with settings,
+// from the structs that read them.
 func Page(types Types) []byte {
 	r := page{Builder: &strings.Builder{}, types: types, tables: map[string]string{}}
 	for line := range strings.Lines(pageText) {

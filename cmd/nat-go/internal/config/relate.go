@@ -75,7 +75,7 @@ func (l *loader) notEnabled() {
 	case value == nil:
 		l.report(section, "/finetuning/enabled", what)
 	default:
-		// If the value is invalid rather than false, it has already been reported.
+		// If the value is invalid and not false, it has already been reported.
 		if slices.ContainsFunc(l.findings, func(f finding.Finding) bool { return f.Pointer == "/finetuning/enabled" }) {
 			return
 		}
@@ -127,7 +127,7 @@ func names(blocks []Block) []string { return lists.Map(blocks, func(b Block) str
 // named checks that a name used in finetuning exists.
 func (l *loader) named(key, name string, blocks []Block, in string) {
 	section := yamldoc.Lookup(l.doc.Root, in)
-	// A section that is not a mapping is already reported.
+	// A section that is not a mapping has already been reported.
 	if name == "" || yamldoc.Lookup(section, name) != nil || section != nil && section.Kind != yaml.MappingNode {
 		return
 	}
@@ -239,8 +239,8 @@ func (l *loader) stepFilter(c *Config) {
 	}
 }
 
-// noTeacherBuilders lists the built-in builders that don't produce hints. Of their records, collator.teacher can score
-// only rollouts.
+// noTeacherBuilders lists the built-in builders that don't produce hints. collator.teacher can score only the
+// rollouts among their records.
 var noTeacherBuilders = []string{"divergence_traj_builder", "dpo_traj_builder", "sft_traj_builder", "grpo_traj_builder"}
 
 // idleTeacher warns about a teacher that is never used: teachers only score hints and, if rollouts is set, rollouts.

@@ -15,8 +15,8 @@ import (
 	"github.com/nat-go/nat-go/internal/secret"
 )
 
-// Values yields the effective values that the YAML sets in our sections: references are resolved, and bases and
-// overrides are merged. A path has one step per key or index, such as sources, runs, path, 0. Values may be secrets.
+// Values yields the effective values that the YAML sets in nat-go's sections, with references resolved, and bases and
+// overrides merged. A path has one step per key or index, such as sources, runs, path, 0. Values may be secrets.
 func (c *Config) Values() iter.Seq2[[]string, string] {
 	return func(yield func([]string, string) bool) {
 		more := true
@@ -28,10 +28,10 @@ func (c *Config) Values() iter.Seq2[[]string, string] {
 	}
 }
 
-// idle lists the settings that don't affect a data set's bytes: where it is written or sent, how fast it is built, and
-// the paths of files that are identified by their content. A server's timeout is listed, because a resumed run repeats
-// the requests that timed out. plugins.*.timeout, memory and output aren't, because a builder that exceeds one of them
-// drops its group. A * matches one step of a path; a listed path includes the paths below it.
+// idle lists the settings that don't affect a data set's bytes: where it is written or sent, how fast it is built,
+// and the paths of files that are identified by their content. A server's timeout is listed, because a resumed run
+// repeats the requests that timed out. plugins.*.timeout, memory and output are not, because a builder that exceeds
+// one of them drops its group. A * matches one step of a path, and a listed path includes the paths below it.
 var idle = []string{
 	"trainer_adapters", "finetuning.enabled", "finetuning.output_dir", "finetuning.trainer",
 	"finetuning.trainer_adapter",
@@ -78,10 +78,10 @@ func under(pattern, path []string) bool {
 	return true
 }
 
-// Source returns the merged configuration of our sections, for the copy in the run folder: bases and overrides are
-// merged, variables remain references, and the contents of file:// paths are included. It doesn't contain secrets: a
-// secret in the file is replaced by a reference to a variable, from which `resume` reads it. Comments at the top of the
-// copy name these variables.
+// Source returns the merged configuration of nat-go's sections, for the copy in the run folder. Bases and overrides
+// are merged, variables remain references, and the contents of file:// paths are included. It doesn't contain
+// secrets: a secret in the file is replaced by a reference to a variable, from which `resume` reads it. Comments at
+// the top of the copy name these variables.
 func (c *Config) Source() ([]byte, error) {
 	s := sourceWriter{c: c}
 	root := &yaml.Node{Kind: yaml.MappingNode}
@@ -116,7 +116,7 @@ type sourceWriter struct {
 // copy copies a node as written.
 func (s *sourceWriter) copy(from scalar) *yaml.Node {
 	n := from.node
-	// In block style, ${NAME} needs no quotes; with quotes, the variable's value would always be text.
+	// Use block style, in which ${NAME} doesn't need quotes. With quotes, the variable's value would always be text.
 	out := &yaml.Node{Kind: n.Kind, Style: n.Style &^ yaml.FlowStyle, Tag: n.Tag, Value: n.Value}
 	if n.Kind == yaml.ScalarNode {
 		written, rewrote := s.c.doc.Written(n)
@@ -195,13 +195,13 @@ func holdsSecret(doc *yamldoc.Document, known *secret.Values, s scalar) bool {
 		known.Redact(written) != written
 }
 
-// minSecretLen is the minimum length at which a secret from one setting is searched for in others. Shorter ones occur
-// inside ordinary words.
+// minSecretLen is the minimum length at which a secret from one setting is searched for in others. Shorter secrets
+// may occur in ordinary words.
 const minSecretLen = 6
 
-// gatherSecrets fills Options.Secrets with the values that must not be shown: secrets, regardless of how they entered
-// the configuration, and the values of variables that the configuration grants to programs. It also adds values that
-// are long enough to l.known, except those of granted variables whose names don't suggest a secret.
+// gatherSecrets fills Options.Secrets with the values that must not be shown: secrets, regardless of their origin,
+// and the values of variables that the configuration grants to programs. It also adds values that are long enough to
+// l.known, except those of granted variables whose names don't suggest a secret.
 func (l *loader) gatherSecrets() {
 	l.known = new(secret.Values)
 	add := func(values ...string) {
@@ -233,7 +233,7 @@ func (l *loader) gatherSecrets() {
 			switch granted := secret.Granted(value, held); {
 			case secret.Named(value):
 				add(granted...)
-			case l.opt.Secrets != nil: // a granted value may be a secret, or just an ordinary word in the configuration
+			case l.opt.Secrets != nil: // a granted value may be a secret, or only an ordinary word in the configuration
 				l.opt.Secrets.Add(granted...)
 			}
 		}
@@ -259,8 +259,8 @@ func (l *loader) variables(written string) (values []string) {
 	return values
 }
 
-// clearSecrets warns about secrets that are in a file or on the command line in the clear. The run folder doesn't keep
-// them, so a resumed run needs them in a variable.
+// clearSecrets warns about secrets that are in a file or on the command line in the clear. The run folder doesn't
+// contain them, so a resumed run needs them in a variable.
 func (l *loader) clearSecrets() {
 	eachScalar(scalar{node: l.doc.Root}, func(s scalar) {
 		written, _ := l.doc.Written(s.node)

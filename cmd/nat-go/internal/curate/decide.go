@@ -37,7 +37,7 @@ func (d *Index) Decide() (*Decisions, error) {
 	if err := d.flushUnit(); err != nil {
 		return nil, err
 	}
-	var other sync.WaitGroup // sorts concurrently
+	var other sync.WaitGroup // the goroutine that sorts concurrently
 	if d.units != nil {
 		other.Go(d.units.Sort)
 	}
@@ -53,8 +53,8 @@ func (d *Index) Decide() (*Decisions, error) {
 	return &Decisions{of: d.of, Warning: d.warning}, nil
 }
 
-// Index collects the records to decide on, one entry per record. It holds the decisions so far, and the projections of
-// the entries that its rules need.
+// Index collects the records to decide on, with one entry per record. It holds the decisions so far, and the
+// projections of the entries that its rules need.
 type Index struct {
 	rules   Rules
 	tmp     string
@@ -91,7 +91,7 @@ func (d *Index) Add(e Entry) (err error) {
 // Kept reports whether a record is still kept.
 func (d *Index) Kept(ordinal uint64) bool { return d.of[ordinal].Kept() }
 
-// Drop drops a record for a reason that its Entry doesn't show. It must be called before Decide.
+// Drop drops a record for a reason that can't be derived from its Entry. It must be called before Decide.
 func (d *Index) Drop(ordinal uint64, why ledger.Reason) { d.of[ordinal] = Dropped(why) }
 
 // heldOrdinal is the ordinal of entries added by Hold, greater than any record's ordinal.
@@ -114,7 +114,7 @@ func (d *Index) Hold(e Entry) error {
 // Len returns the number of entries.
 func (d *Index) Len() uint64 { return uint64(len(d.of)) }
 
-// Expect hints that there will be n entries in total, so that the index can allocate memory for them at once.
+// Expect announces a total of n entries, so that the index can allocate memory for them at once.
 func (d *Index) Expect(n uint64) {
 	have := uint64(len(d.of))
 	if n <= have {
@@ -135,9 +135,9 @@ func (d *Index) Close() {
 	}
 }
 
-// A row in contents consists of a key (16 bytes), a tag (1), an ordinal (7) and a score (8). A preference's key is the
-// hash of its prompt and its unordered pair of sides, so A>B and B>A are neighbours. The tag distinguishes them; key
-// and tag together identify the content. A single sort therefore finds both contradictions and duplicates.
+// A row in contents consists of a key (16 bytes), a tag (1), an ordinal (7) and a score (8). A preference's key is
+// the hash of its prompt and its unordered pair of sides, so A>B and B>A are adjacent. The tag distinguishes them;
+// key and tag together identify the content. A single sort therefore finds both contradictions and duplicates.
 const (
 	tagAt        = 16
 	ordinalAt    = 16 // tag and ordinal as one number whose highest byte is the tag
@@ -168,7 +168,7 @@ func contentRow(row *[contentWidth]byte, e *Entry) {
 	binary.BigEndian.PutUint64(row[ordinalAt:], uint64(tag)<<ordinalBits|e.Ordinal)
 }
 
-// bucketRow is a row of contents without the key that it shares with its neighbours.
+// bucketRow is a row of contents without the key that adjacent rows share.
 type bucketRow struct {
 	ordinal uint64
 	score   [8]byte
@@ -243,7 +243,7 @@ func (d *Index) resolveBucket(key [16]byte, b []bucketRow) error {
 		content[16] = r.tag
 		number := xxh3.Hash128Seed(content[:], d.rules.Seed).Bytes()
 		if held[r.tag] {
-			number = [16]byte{} // drawn first
+			number = [16]byte{} // draw it first
 		}
 		var draw [drawWidth]byte
 		if err := d.draws.Add(binary.BigEndian.AppendUint64(append(draw[:0], number[:]...), r.ordinal)); err != nil {
@@ -255,7 +255,7 @@ func (d *Index) resolveBucket(key [16]byte, b []bucketRow) error {
 
 // dropContradictions drops a preference in a bucket if the bucket also contains the opposite preference for the same
 // score. It doesn't drop preferences with the same content as one added by Hold. Preferences that were dropped before
-// keep their reason, and contradict nothing.
+// keep their reason, and don't contradict others.
 func (d *Index) dropContradictions(b []bucketRow, held *[maxTag + 1]bool) {
 	var scores [2]map[[8]byte]bool // by direction
 	for i := range b {

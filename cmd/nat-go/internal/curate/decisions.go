@@ -44,7 +44,7 @@ func Dropped(r ledger.Reason) Decision {
 	return Decision(firstDrop + i)
 }
 
-// Reason returns why the record was dropped. It returns false if the record is kept.
+// Reason returns the reason why the record was dropped. It returns false if the record is kept.
 func (d Decision) Reason() (ledger.Reason, bool) {
 	if i := int(d) - firstDrop; i >= 0 && i < len(reasons) {
 		return reasons[i], true
@@ -76,15 +76,14 @@ func (d *Decisions) Len() uint64 { return uint64(len(d.of)) }
 // At returns the decision on the record with the given ordinal, which must be below Len.
 func (d *Decisions) At(ordinal uint64) Decision { return d.of[ordinal] }
 
-// Reject drops a record because a user rejected it. The split has already been made, and doesn't change for the other
-// records.
+// Reject drops a record because a user rejected it. The existing split doesn't change for the other records.
 func (d *Decisions) Reject(ordinal uint64) {
 	if d.of[ordinal].Kept() {
 		d.of[ordinal] = Dropped(rejected)
 	}
 }
 
-// Kept returns how many records are in the data set.
+// Kept returns the number of records in the data set.
 func (d *Decisions) Kept() (n int64) {
 	for x, c := range d.Counts() {
 		if x.Kept() {
@@ -110,8 +109,8 @@ func (d *Decisions) Counts() map[Decision]int64 {
 }
 
 // The file, little-endian: magic, number of reasons, length and text of each reason, number of records, one byte per
-// record, and the 64-bit xxh3 hash of the preceding bytes. Including the reasons' names keeps the file readable if a
-// later version orders them differently.
+// record, and the 64-bit xxh3 hash of the preceding bytes. The reasons' names are included so that later versions may
+// change their order.
 const magic = "ngdecid1"
 
 // bytes returns the decisions, one byte each, without copying them.
@@ -172,7 +171,7 @@ func readDecisions(r io.Reader, records uint64) (*Decisions, error) {
 		if err != nil {
 			return nil, err
 		}
-		if slices.Contains(reasons, name) { // an unknown reason is harmless unless a decision uses it
+		if slices.Contains(reasons, name) { // ignore an unknown reason unless a decision uses it
 			meaning[Decision(firstDrop+i)] = Dropped(name)
 		}
 	}
@@ -184,7 +183,7 @@ func readDecisions(r io.Reader, records uint64) (*Decisions, error) {
 	if n != records {
 		return nil, fmt.Errorf("file has %d decisions, but the record log has %d records", n, records)
 	}
-	d := &Decisions{of: make([]Decision, n)} // records bounds n
+	d := &Decisions{of: make([]Decision, n)} // n is at most records
 	if got, err := io.ReadFull(in, d.bytes()); err != nil {
 		return nil, fmt.Errorf("after %d of %d decisions: %w", got, n, err)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// Entry holds everything about a record that Decide uses. Its byte arrays are hashes. Equal hashes in the same field
+// Entry holds the data about a record that Decide uses. Its byte arrays are hashes. Equal hashes in the same field
 // mean equal content; hashes in different fields may coincide.
 type Entry struct {
 	Ordinal uint64 // position in the record log; entries arrive in this order, from 0, without gaps
@@ -18,7 +18,7 @@ type Entry struct {
 	Drop    Decision // Train (0), or Dropped(reason) if the gate has already decided
 
 	Content  [16]byte // records with the same content are duplicates: see recordlog.Hashes
-	Prompt   [16]byte // the prompt alone; zero means that there is none
+	Prompt   [16]byte // only the prompt; zero means that there is none
 	Chosen   [16]byte // sides of a Preference
 	Rejected [16]byte
 	Score    [8]byte  // name of a Preference's score: only pairs with the same score contradict each other
@@ -49,7 +49,7 @@ type Split struct {
 	By         By
 	Validation float64 // share of the kept records, 0 <= v < 1; 0 means no validation set
 	Seed       uint64
-	Required   bool // the user asked for a validation set, so failing to provide one is an error, not a warning
+	Required   bool // the user asked for a validation set, so it is an error, not a warning, if there is none
 }
 
 // By is the unit that a split never divides. Except with ByPosition, records with equal prompts are also kept together.
@@ -59,7 +59,8 @@ type By string
 const (
 	ByTask    By = "task"    // tasks and examples
 	ByExample By = "example" // examples and, for rollout records, their tasks
-	// NAT's: the first max(1, int((1-v)n)) records train and the rest validate; a single record does both.
+	// ByPosition is NAT's split: the first max(1, int((1-v)n)) records are for training, and the rest for validation. A
+	// single record is used for both.
 	ByPosition By = "position"
 )
 
@@ -82,7 +83,7 @@ func EntriesOf(dst []Entry, g *recordlog.Group, gates Gates) []Entry {
 	for i := range hashes {
 		rec := &g.Records[i]
 		dst = append(dst, Entry{})
-		e := &dst[len(dst)-1] // filled in place rather than copied
+		e := &dst[len(dst)-1] // fill in place to avoid a copy
 		shared.fill(e, rec, &hashes[i])
 		e.Ordinal = g.First + uint64(i)
 		if reason, _ := gates.Refuse(rec); reason != "" {

@@ -37,7 +37,7 @@ func Gate(r *builders.Resolved) (reason ledger.Reason, detail string) {
 	return f.reason, f.detail
 }
 
-// fault is the reason a record is unfit; the zero value means that it is fit.
+// fault is the reason why a record is unfit. The zero value means that it is fit.
 type fault struct {
 	reason ledger.Reason
 	detail string
@@ -116,7 +116,7 @@ func gateDistillation(d *builders.Distillation, p builders.Passage) fault {
 
 func siteFault(nodes []ttc.Node, s builders.Site) fault {
 	within := func(i int) bool { return i >= 0 && i < len(nodes) }
-	alone := s.Result == -1 && s.Target == builders.FailedTurn // the call itself shows the error
+	alone := s.Result == -1 && s.Target == builders.FailedTurn // the error is in the call itself
 	if !within(s.Call) || !alone && (!within(s.Result) || s.Call >= s.Result) {
 		return faultf(ledger.BadRecord, "invalid call %d or result %d among %d messages", s.Call, s.Result, len(nodes))
 	}
@@ -138,8 +138,9 @@ func siteFault(nodes []ttc.Node, s builders.Site) fault {
 
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
-// promptFault checks that a prompt can be answered. It must be text that isn't blank, or messages that include one from
-// the user and don't end with one from the assistant. An empty list of messages is also valid: the model speaks first.
+// promptFault checks that a prompt can be answered. It must be text that isn't blank, or messages that include one
+// from the user and don't end with one from the assistant. An empty list of messages is also valid, because the model
+// may speak first.
 func promptFault(p *builders.Passage) fault {
 	if p.IsText() {
 		if blank(p.Text) {
@@ -294,7 +295,7 @@ func SameMessage(a, b *chat.Message) bool {
 
 // Gates configures the checks on individual records, before records are compared.
 type Gates struct {
-	Unfit       bool         // refuse records that Gate finds unfit; NAT refuses nothing
+	Unfit       bool         // refuse records that Gate finds unfit; NAT doesn't
 	MinFidelity ttc.Fidelity // minimum fidelity of a record's trace
 	// Overlaps describes, by ordinal, the benchmark overlaps of the first records that were dropped as contaminated.
 	Overlaps map[uint64]string

@@ -22,14 +22,14 @@ const (
 	edgeWidth = 1 + 16 + 4 // the key's index, the key, and the node
 )
 
-// addUnit extends the current unit with an entry that shares all its keys, or begins a new unit. Neighbours in the log
-// usually share all keys, so there is one row per turn rather than per record. A unit may span dropped records; the
-// kept method skips them.
+// addUnit extends the current unit with an entry that shares all its keys, or begins a new unit. Adjacent records in
+// the log usually share all keys, so there is about one row per turn instead of one per record. A unit may span
+// dropped records; the kept method skips them.
 func (d *Index) addUnit(e *Entry) error {
 	var row [unitWidth]byte
 	unitRow(&row, e, d.rules.Split.By)
 	if d.entries > 0 && [spanAt]byte(row[:]) == [spanAt]byte(d.unit[:]) {
-		// The number fits, because a log has at most 1<<28 records.
+		// The number fits into 32 bits, because a log has at most 1<<28 records.
 		d.entries = uint32(e.Ordinal - binary.BigEndian.Uint64(d.unit[spanAt:]) + 1)
 		return nil
 	}
@@ -48,7 +48,7 @@ func (d *Index) flushUnit() error {
 }
 
 // unitRow fills in a unit's row: the first key, the second key, the prompt as the third key, and the ordinal of the
-// first record. It leaves room for the number of records. An all-zero second or third key connects nothing.
+// first record. It leaves room for the number of records. A second or third key that is zero does not connect units.
 func unitRow(row *[unitWidth]byte, e *Entry, by By) {
 	var none [16]byte
 	first, second := &e.Example, &none
@@ -136,7 +136,7 @@ func (d *Index) noSplit(n *nodes, c *components) error {
 	return nil
 }
 
-// hold drops the records that are in a component with a held record but aren't in the validation set themselves.
+// hold drops the records in components of held records, except for those in the validation set.
 func (d *Index) hold(n *nodes) error {
 	roots := make([]bool, len(n.parent))
 	for node, held := range n.held {

@@ -222,8 +222,8 @@ func unmarshalTokens(line []byte, row any) (wrong string) {
 	return ""
 }
 
-// wrongTokens explains why a token row is invalid: every label must be the id at its position or batch.Ignored, at
-// least one must be an id, and ids and weight must be in range. It returns "" for a valid row.
+// wrongTokens returns the reason why a token row is invalid, or "" if it is valid. Every label must be the id at its
+// position or batch.Ignored, at least one must be an id, and ids and weight must be in range.
 func wrongTokens(line []byte) string {
 	var row struct {
 		IDs    []int64  `json:"input_ids"`
@@ -260,7 +260,7 @@ func wrongTokens(line []byte) string {
 	return ""
 }
 
-// wrongMask explains why a row whose loss_mask marks the trained tokens is invalid. It returns "" for a valid row.
+// wrongMask returns the reason why a row whose loss_mask marks the trained tokens is invalid, or "" if it is valid.
 func wrongMask(line []byte) string {
 	var row struct {
 		IDs  []int64 `json:"input_ids"`
@@ -301,7 +301,7 @@ type Format struct {
 // tokenRows holds the functions that build a format's rows from token batches and check them.
 type tokenRows struct {
 	write func(w io.Writer, batches string, s batch.Split) (rows int64, err error)
-	wrong func(row []byte) string // returns why a row is invalid, or "" if it is valid
+	wrong func(row []byte) string // returns the reason why a row is invalid, or "" if it is valid
 }
 
 // FromBatches reports whether the format is built from a run's token batches, and so needs a tokenizer.
@@ -323,7 +323,7 @@ func Names() string {
 	return strings.Join(lists.Map(Formats(), func(f Format) string { return f.Name }), ", ")
 }
 
-// sftParquet is the format for the rows of sft batches, which TRL's SFTTrainer trains on unchanged.
+// sftParquet is the format for the rows of sft batches, on which TRL's SFTTrainer trains unchanged.
 var sftParquet = ofBatches("sft_parquet", "TRL SFTTrainer", "input_ids, labels, row_weight, example",
 	&tokenRows{write: batch.WriteParquet, wrong: wrongTokens})
 

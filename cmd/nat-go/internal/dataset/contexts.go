@@ -27,9 +27,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// turns returns the members of a row's origin that describe the contexts in which the record's turns are trained, and
-// counts the turns. "contexts" holds a hash for each turn, and "changed" lists the contexts that differ from the
-// recorded ones, with the recorded hashes. Only a record's first row has these members.
+// turns returns the members of a row's origin that describe the contexts of the record's trained turns, and counts
+// the turns. "contexts" holds a hash for each turn, and "changed" lists the contexts that differ from the recorded
+// ones, with the recorded hashes. Only a record's first row has these members.
 func (w *formatWriter) turns(row int, m *member) []byte {
 	if row > 0 {
 		return nil
@@ -158,7 +158,7 @@ func ContextsInWords(c *runfolder.Contexts) string {
 		}
 		changed = append(changed, text)
 	}
-	n = min(n, c.Turns) // a turn may be both truncated and hinted
+	n = min(n, c.Turns) // a turn may have both been truncated and got a hint
 	text := ledger.Quantity(c.Turns, "trained turn")
 	switch {
 	case n == 0:

@@ -31,7 +31,7 @@ type Converted struct {
 	Refused []Refused           `json:"refused,omitempty"`
 }
 
-// Refused counts the records that a format can't represent, for the reason Why.
+// Refused counts the records that a format can't represent for the reason Why.
 type Refused struct {
 	Format string `json:"format"`
 	Why    string `json:"why"`
@@ -78,7 +78,7 @@ func Convert(ctx context.Context, p *Place, formats []Format, o rows.Options, di
 	return c, err
 }
 
-// errNothing ends a conversion that produced no rows, before any file gets its final name.
+// errNothing stops a conversion without rows before any file gets its final name.
 var errNothing = errors.New("no records fit")
 
 // tidy returns a function that removes dir if nothing was written to it and it did not exist before.
@@ -89,8 +89,8 @@ func tidy(dir string) func() {
 	return func() { _ = os.Remove(dir) } // fails, as intended, if the folder is not empty
 }
 
-// write writes all text rows and token rows before any file gets its final name, so that a failure to write one format
-// leaves no files behind.
+// write writes all text rows and token rows before any file gets its final name, so that no files remain if one
+// format can't be written.
 func (c *Converted) write(
 	ctx context.Context, p *Place, formats []Format, o rows.Options, dir string, ready Ready,
 ) error {
@@ -129,7 +129,7 @@ func (c *Converted) write(
 func (c *Converted) texts(ctx context.Context, s Spec) error {
 	refused := map[Refused]int64{}
 	s.Dropped = func(x ledger.Drop) {
-		if x.Reason == rows.FormatCannotCarry { // turns without a row are counted with the written records
+		if x.Reason == rows.FormatCannotCarry { // lost turns are counted with the written records
 			refused[Refused{Format: x.Format, Why: x.Detail}]++
 		}
 	}
@@ -173,7 +173,7 @@ func (c *Converted) into(p *Place, formats []string, dir string, write func(stri
 		if update, err = lock.AddFormats(w, all); err != nil {
 			return err
 		}
-		// The files get their names now. The run doesn't match its manifest until the new manifest is also in place.
+		// Now the files get their names. The run doesn't match its manifest until the new manifest is also in place.
 		return lock.Place(update, all)
 	})
 	if err == nil {
@@ -228,7 +228,7 @@ func ConvertRows(
 	})
 }
 
-// log builds a record log from the rows, and returns each row's side of the split.
+// log builds a record log from the rows. It returns each row's side of the split.
 func (f FormatFolder) log(ctx context.Context, dir string) (sides []curate.Decision, err error) {
 	w, err := recordlog.Create(dir)
 	if err != nil {

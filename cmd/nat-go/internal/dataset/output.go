@@ -10,14 +10,14 @@ import (
 )
 
 // Blocks are small enough to stay in the CPU cache until they are hashed and copied. The queue is long enough that
-// neither its sender nor its receiver waits; with a queue of one, blocks would have to be eight times as large.
+// neither its sender nor its receiver waits.
 const (
 	blockBytes = 128 << 10
 	blocksHeld = 8
 )
 
 // output is a file that is written in blocks by its own goroutine, so that rows are built while the kernel copies a
-// block. Waiting for the kernel would limit the write speed.
+// block
 type output struct {
 	buf     []byte // the current block; append to buf, then call rotate
 	bytes   int64
@@ -25,7 +25,7 @@ type output struct {
 	file    *durable.File
 	blocks  chan []byte
 	free    chan []byte
-	done    chan struct{} // closed when run returns; by then the file is durable, or err or aborted is set
+	done    chan struct{} // closed when run returns, when the file is durable, or err or aborted is set
 	err     error
 	sum     *xxh3.Hasher
 	aborted bool // set by abort before it closes blocks; the file needn't be made durable
@@ -46,8 +46,8 @@ func newOutput(path string) (*output, error) {
 	return o, nil
 }
 
-// next makes a free block the current one, and allocates one if none is free. At most blocksHeld+2 exist: the blocks in
-// the queue, one in run, and the current one, because send waits while the queue is full.
+// next makes a free block the current one. If none is free, it allocates one. At most blocksHeld+2 exist: the blocks
+// in the queue, one in run, and the current one, because send waits while the queue is full.
 func (o *output) next() {
 	select {
 	case o.buf = <-o.free:

@@ -127,7 +127,7 @@ func (w *formatWriter) join(ctx context.Context, p *partFormat, dir string) erro
 func eachPartLine(ctx context.Context, path string, f func(line []byte) error) error {
 	file, err := durable.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil // formatWriter.join notices missing rows by their number
+		return nil // formatWriter.join detects missing rows by their number
 	}
 	if err != nil {
 		return err

@@ -25,15 +25,15 @@ import (
 	"github.com/nat-go/nat-go/internal/lines"
 )
 
-// Limits bound the size of a row. In memory, a row takes about three times the length of its line, and each value takes
-// about a hundred bytes, even a short one.
+// Limits bound the size of a row. In memory, a row takes about three times the length of its line, and each value,
+// even a short one, takes about a hundred bytes.
 type Limits struct {
 	Bytes  int64 // of its line
 	Values int64 // in it
 }
 
-// DefaultLimits keep the program below 512 MiB of memory on any file. A run's rows are usually far smaller: by default,
-// an input entry has at most 32 MiB, and a row contains each passage once.
+// With DefaultLimits, the program takes less than 512 MiB of memory for any file. A run's rows are usually far
+// smaller, because an input entry has at most 32 MiB by default, and a row contains each passage once.
 var DefaultLimits = Limits{Bytes: 128 << 20, Values: 1 << 20}
 
 // Place is a data set on disk: a run's folder, rows, or both.
@@ -281,7 +281,7 @@ func linesOf(r io.Reader, limits Limits, from int64, f func(n int64, line []byte
 }
 
 // tooMany reports whether a line of JSON has too many values. It counts commas and opening brackets, because each
-// nested value follows one of them, or follows a key that does.
+// nested value follows one of them, or a key that follows one.
 func tooMany(line []byte, maxValues int64) bool {
 	if int64(len(line)) < maxValues {
 		return false
@@ -315,8 +315,8 @@ func afterText(line []byte) []byte {
 	return nil
 }
 
-// Log returns the folder of the run's record log. It returns "" if curation hasn't decided on the records yet, or if p
-// doesn't have a run.
+// Log returns the folder of the run's record log. It returns "" if the records have not been curated yet, or if p has
+// no run.
 func (p *Place) Log() string {
 	if p.Run == "" || !runfolder.Has(p.Run.Decisions()) {
 		return ""

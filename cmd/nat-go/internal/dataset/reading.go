@@ -111,7 +111,7 @@ func (r *reading) value(col *column, c *json.Cursor) {
 
 // key returns the column for an object's key, or nil if there are too many columns.
 func (r *reading) key(col *column, key json.Raw) *column {
-	name := []byte(key[1 : len(key)-1]) // escapes are not decoded: a file usually writes a key in only one way
+	name := []byte(key[1 : len(key)-1]) // escapes are not decoded, because a file usually writes a key in only one way
 	in := col.keys[string(name)]
 	if in == nil && r.columns < maxColumns {
 		if col.keys == nil {
@@ -124,7 +124,7 @@ func (r *reading) key(col *column, key json.Raw) *column {
 	return in
 }
 
-// endChunk counts the dates in columns whose strings in the chunk are all dates. After the first chunk, it also notes
+// endChunk counts the dates in columns whose strings in the chunk are all dates. After the first chunk, it also marks
 // the columns whose objects have different keys.
 func (c *column) endChunk(first bool) {
 	if !c.texts {
@@ -154,8 +154,8 @@ func (c change) String() string {
 	return c.Text
 }
 
-// changes completes the last chunk and lists the changes that the reader makes to the file. Changes made only by old
-// versions come last.
+// changes completes the last chunk, and lists the reader's changes to the file. Changes by only old versions come
+// last.
 func (r *reading) changes() []change {
 	r.row.endChunk(r.chunk == 0)
 	all := r.row.changes("", false)

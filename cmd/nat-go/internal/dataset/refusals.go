@@ -29,8 +29,8 @@ type alternative struct {
 	empty []byte
 }
 
-// The first triedRefusals refused records are tried with other formats. maxReasons is large enough, because few
-// distinct reasons remain once quoted strings and numbers are removed.
+// Other formats are tried with the first triedRefusals refused records. maxReasons is large enough, because few
+// distinct reasons remain when quoted strings and numbers are removed.
 const (
 	triedRefusals = 200
 	maxReasons    = 50
@@ -77,7 +77,7 @@ func (r *refusals) begin(f rows.Format, o rows.Options) {
 	}
 }
 
-// note counts n records refused for a reason. It distinguishes at most the given number of reasons.
+// note counts n records refused for a reason. It distinguishes at most most reasons.
 func (r *refusals) note(why string, n int64, most int) {
 	_, known := r.count[why]
 	if !known && len(r.count) >= most {

@@ -12,8 +12,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// sharing finds content that several rows have in common. It sorts hashes, on disk if there are many, so it takes
-// constant memory for data of any size.
+// sharing finds content that several rows have in common. It sorts hashes, on disk if there are many, and so takes
+// constant memory.
 type sharing struct {
 	sorter *extsort.Sorter
 	row    []byte
@@ -86,7 +86,7 @@ func (s *sharing) each(f func(*shared)) error {
 
 func (s *sharing) close() { s.sorter.Close() }
 
-// hasher hashes the content of rows as read, so that the order of keys and the escapes in a line don't matter.
+// hasher hashes the parsed content of rows, so that the order of keys and the escapes in a line don't matter.
 type hasher struct{ buf []byte }
 
 func (h *hasher) passage(p builders.Passage) [16]byte {
@@ -94,7 +94,8 @@ func (h *hasher) passage(p builders.Passage) [16]byte {
 	return xxh3.Hash128(h.buf).Bytes()
 }
 
-// row hashes a row's kind, text and label, but not its tools: rows with the same prompt and answers count as the same.
+// row hashes a row's kind, text and label, but not its tools, because rows with the same prompt and answers count as
+// the same.
 func (h *hasher) row(r *rows.Row) [16]byte {
 	h.buf = append(h.buf[:0], byte(r.Kind))
 	for _, p := range []builders.Passage{r.Prompt, r.Chosen, r.Rejected, r.Completion} {
@@ -115,7 +116,7 @@ func (h *hasher) judged(r *rows.Row) (key [16]byte, direction byte) {
 	return xxh3.Hash128(h.buf).Bytes(), direction
 }
 
-// pair hashes a preference regardless of which answer is preferred. The direction tells the two cases apart.
+// pair hashes a preference regardless of which answer is preferred. The direction distinguishes the two cases.
 func (h *hasher) pair(r *rows.Row) (key [16]byte, direction byte) {
 	a, b := h.passage(r.Chosen), h.passage(r.Rejected)
 	if bytes.Compare(a[:], b[:]) > 0 {

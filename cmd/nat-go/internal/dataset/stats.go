@@ -26,7 +26,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Stats describe the kept records of a data set or, if it doesn't have a record log, the rows in one format.
+// Stats describes the kept records of a data set or, without a record log, the rows in one format.
 type Stats struct {
 	Of       string      `json:"of"` // "records", or the format whose rows were read
 	Kinds    []kindCount `json:"kinds"`
@@ -84,7 +84,7 @@ type spread struct {
 	NonFinite int64 `json:"non_finite,omitempty"`
 }
 
-// scale is a factor for values that keeps their sum from overflowing.
+// scale is a factor for values that prevents their sum from overflowing.
 const scale = 0x1p-64
 
 // dropCount counts the drops in dropped.jsonl with the same stage, reason, unit and format.
@@ -199,8 +199,8 @@ func MeasureRows(f FormatFolder, render *turns.Renderer, tmp string) (*Stats, er
 	return m.stats(f.Format.Name)
 }
 
-// meter processes a data set record by record, in constant memory: hashes to be compared are sorted, on disk if there
-// are many.
+// meter processes a data set record by record, in constant memory, because the hashes to be compared are sorted, on
+// disk if there are many.
 type meter struct {
 	kinds     [8][2]int64 // by kind, split
 	longer    int64
@@ -232,7 +232,7 @@ func (m *meter) turns(contexts []ttc.History, r *builders.Resolved) {
 	m.scratch = contexts
 	prompt := 0
 	if k := r.Record.Kind(); k == builders.KindState || k == builders.KindRollout && len(contexts) > 0 {
-		prompt = 1 // the first context belongs to the prompt, which isn't trained on
+		prompt = 1 // skip the first context, which belongs to the prompt
 	}
 	m.contexts.Turns += int64(len(contexts) - prompt)
 	for _, c := range r.Changes {
@@ -370,7 +370,7 @@ func (m *meter) sample(name string, x float64) error {
 		return nil
 	}
 	m.metrics[i].total++
-	bits := math.Float64bits(x) // changed below so that the bits sort like the numbers
+	bits := math.Float64bits(x) // changed below to sort like the numbers
 	if bits>>63 == 1 {
 		bits = ^bits
 	} else {

@@ -15,7 +15,7 @@ import (
 // one JSON document, with NaN where a score was NaN.
 const Trajectories = "nat_trajectories"
 
-// maxTrajectories is the maximum size of a collection that is checked. A collection is read as a whole.
+// maxTrajectories is the maximum size of a collection that is checked. A collection is read into memory as a whole.
 const maxTrajectories = 2 << 30
 
 // trajectories checks a collection: {"trajectories": [[trajectory, ...], ...], "run_id": text}.

@@ -27,7 +27,7 @@ type Report struct {
 	TokenRows int64 `json:"token_rows,omitempty"`
 	// Contexts counts the trained turns by how their contexts changed, for formats and channels of token batches.
 	Contexts []formatContexts `json:"contexts,omitempty"`
-	Errors   int64            `json:"errors"` // including findings that are not listed
+	Errors   int64            `json:"errors"` // including unlisted findings
 	Warnings int64            `json:"warnings"`
 }
 
@@ -59,9 +59,9 @@ func (f *Defect) Place() string {
 // listedFindings is the maximum number of findings listed per code and file; the rest are counted.
 const listedFindings = 20
 
-// Verify reads a data set from its files alone and checks that every row is valid in its format, each file has only one
-// shape, training and validation share nothing, and rows.jsonl and the manifest match the files. manifest lists the
-// files as the run wrote them, or is nil. tmp is a folder for temporary files.
+// Verify reads a data set from its files alone and checks that every row is valid in its format, each file has only
+// one shape, training and validation share nothing, and rows.jsonl and the manifest match the files. manifest lists
+// the files that the run wrote, or is nil. tmp is a folder for temporary files.
 func Verify(p *Place, manifest []runfolder.Written, tmp string) (*Report, error) {
 	v := newVerifier()
 	v.tmp = tmp
@@ -252,7 +252,7 @@ func (c *formatCheck) index(row *rows.Row, at occurrence) error {
 	return c.pairs.add(key, at)
 }
 
-// whyUseless explains why a row isn't useful for training; it returns "" if the row is.
+// whyUseless returns the reason why a row isn't useful for training, or "" if it is.
 func whyUseless(r *rows.Row) string {
 	var h hasher
 	switch completes := r.Kind == builders.KindDemonstration || r.Label != nil; {
@@ -346,10 +346,10 @@ type Origin struct {
 	Builder string `json:"builder"`
 	Turn    string `json:"turn"`
 
-	// the trace's fidelity; older versions of nat-go wrote it only for incomplete traces
+	// the trace's fidelity; older versions of nat-go omitted it for complete traces
 	Fidelity string   `json:"fidelity"`
 	Gaps     []string `json:"gaps"`   // why the fidelity is not higher
-	Proven   []string `json:"proven"` // parts that were compared with the model's tokenizer and template, and matched
+	Proven   []string `json:"proven"` // parts that match the model's tokenizer and template
 
 	// Contexts holds the hash of each trained turn's context, and Changed lists the contexts that differ from the
 	// recorded ones. Both are set only in a record's first row.

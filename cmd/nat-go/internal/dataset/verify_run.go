@@ -23,8 +23,8 @@ import (
 )
 
 // VerifyRun compares a run's folder with its manifest, file by file, and reports files that differ, are missing, or
-// aren't in the manifest. It doesn't rehash files that Verify has read. If the manifest can't be read, manifest is nil
-// and why is the reason.
+// aren't in the manifest. It doesn't rehash files that Verify has read. If the manifest can't be read, manifest is
+// nil, and why is the reason.
 func (r *Report) VerifyRun(run runfolder.Folder, manifest *runfolder.Manifest, why error) error {
 	before := r.Findings // the new ones come first
 	r.Findings = []Defect{}
@@ -54,7 +54,8 @@ func (r *Report) VerifyRun(run runfolder.Folder, manifest *runfolder.Manifest, w
 	return nil
 }
 
-// checkLock reports a process that is working in the folder or was killed there, and any temporary files left behind.
+// checkLock reports a process that is working in the folder or was killed while doing so, and any remaining temporary
+// files.
 func (v *verifier) checkLock(run runfolder.Folder) error {
 	at := Defect{Code: interrupted, File: "."}
 	left, err := run.LeftBy()
@@ -248,7 +249,7 @@ func (v *verifier) counts(run runfolder.Folder, m *runfolder.Manifest, d *curate
 	}
 }
 
-// originsRead reads a format's rows.jsonl in step with the record log. The groups are in the same order in both.
+// originsRead reads a format's rows.jsonl in parallel with the record log, in which the groups are in the same order.
 type originsRead struct {
 	name   string
 	splits map[string]rows.Split // by file
@@ -263,7 +264,7 @@ type originsRead struct {
 	err  error
 }
 
-// dueRecord holds the values that rows.jsonl may give for a group's records that share a hash.
+// dueRecord holds the values allowed in rows.jsonl for a group's records that share a hash.
 type dueRecord struct {
 	decision curate.Decision
 	contexts [][]ttc.History
@@ -290,8 +291,8 @@ func (v *verifier) readOrigins(f FormatFolder) (*originsRead, error) {
 	return o, nil
 }
 
-// advance reads the next line. A line that can't be read ends the comparison. The rest method returns a read error;
-// formatCheck.origins has already reported a line that isn't JSON.
+// advance reads the next line. A line that can't be read ends the comparison. The rest method returns a read error. A
+// line that isn't JSON has already been reported by formatCheck.origins.
 func (o *originsRead) advance() {
 	line, err, ok := o.next()
 	if o.err, o.more = err, ok && err == nil; !o.more {
@@ -334,7 +335,7 @@ func (o *originsRead) group(g *recordlog.Group, d *curate.Decisions) {
 }
 
 // rest reports the line at which the group method stopped, if lines remain. That line matches no kept record in the
-// group of the line before it or in a later group.
+// group of the previous line or in a later group.
 func (o *originsRead) rest(v *verifier) error {
 	if o.err != nil {
 		return fmt.Errorf("%s: %w", o.name, o.err)

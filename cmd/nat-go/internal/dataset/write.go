@@ -35,12 +35,12 @@ type Spec struct {
 	Decisions *curate.Decisions
 	Formats   []Format // formats built from token batches are skipped, because WriteTokens writes them
 	Options   rows.Options
-	Dropped   func(ledger.Drop)       // called for records that a format can't represent, and for turns without a row
+	Dropped   func(ledger.Drop)       // called for each record that a format can't represent, and for each turn without a row
 	Gates     curate.Gates            // the settings with which the decisions were made
 	NotKept   func(ledger.Drop)       // called for every record that was dropped before rows were built; may be nil
 	Progress  func(first, end uint64) // called before each group in the log with its range of records; may be nil
 	// Ready is called with the formats and their files once all files are durable but before the first file gets its
-	// final name. If it returns an error, Write returns that error and leaves no files. It may be nil.
+	// final name. If it returns an error, Write returns that error, and no files remain. It may be nil.
 	Ready Ready
 
 	// NoEmpty omits formats that would have no rows. Otherwise, such a format gets a folder without rows.
@@ -77,12 +77,12 @@ func TurnsLost(w runfolder.Written) string {
 		"ms_swift and openai_sft carry such turns, and so do token batches"
 }
 
-// Write writes the kept records in each text row format of s, in log order. Each file appears complete or not at all.
-// If ctx is cancelled while rows are being written, Write leaves no new files.
+// Write writes the kept records in each text row format of s, in log order. Files are created only when they are
+// complete. If ctx is cancelled while rows are being written, no new files remain.
 func Write(ctx context.Context, s Spec) ([]runfolder.Written, error) {
 	return s.write(func(all []*formatWriter) error {
 		if len(all) == 0 && s.NotKept == nil {
-			return nil // nothing needs the groups
+			return nil // no format needs the groups
 		}
 		if err := s.survey(ctx, all); err != nil {
 			return err
@@ -278,7 +278,7 @@ func (w *formatWriter) group(g *recordlog.Group, kept []member) error {
 		note(&w.Contents, g, w.spec.Decisions)
 	}
 	w.enc.Begin()
-	w.prefix.origin = nil // the next group's origins reuse the memory of this group's origins
+	w.prefix.origin = nil // the next group's origins reuse this memory
 	if w.enc.SharesRows() {
 		return w.sharing(kept)
 	}
@@ -390,7 +390,7 @@ func (w *formatWriter) write(ms []member, s rows.Split) error {
 	var n int
 	var err error
 	if w.row, n, err = w.enc.AppendTogether(w.row[:0], s, w.together); err != nil {
-		return err // a record that the format refuses must not create a file
+		return err // don't create a file for a record that the format refuses
 	}
 	kind := ms[0].record.Record.Kind()
 	f := w.byPlace[kind][s]
@@ -505,7 +505,7 @@ func (w *formatWriter) abort() {
 	}
 	w.origins.abort()
 	if w.spec.NoEmpty {
-		_ = os.Remove(w.dir) // fails, as intended, if the folder is not empty
+		_ = os.Remove(w.dir) // intentionally fails if the folder is not empty
 	}
 }
 
@@ -569,9 +569,9 @@ func appendNames(dst []byte, key string, names []string) []byte {
 	return dst
 }
 
-// appendDigits appends n >= 0 in decimal. It writes one digit at a time and reads none back. strconv formats into a
-// buffer and copies from there; that copy waits for all earlier stores, such as those to a row that isn't in the cache,
-// and would take a ninth of the writing time.
+// appendDigits appends n >= 0 in decimal. It writes one digit at a time without reading them back. strconv, in
+// contrast, copies from a buffer, and the copy waits for all earlier stores, such as those to a row that isn't in the
+// cache.
 func appendDigits(dst []byte, n int64) []byte {
 	end := len(dst)
 	for left := n; ; left /= 10 {

@@ -69,10 +69,10 @@ type asked struct {
 	done     bool
 }
 
-// errAnswered is the reason for killing a script whose answer is complete or invalid.
+// errAnswered is the cause for killing a script whose answer is complete or invalid.
 var errAnswered = errors.New("already answered")
 
-// ask has the trainer tokenise an input's rows. scratch is an empty folder.
+// ask makes the trainer tokenise an input's rows. scratch is an empty folder.
 func (t *Trainer) ask(ctx context.Context, in *Input, scratch string) (*asked, error) {
 	script, rows := filepath.Join(scratch, "ask.py"), filepath.Join(scratch, "rows.jsonl")
 	question, err := json.Marshal(map[string]any{
@@ -105,7 +105,7 @@ func (t *Trainer) ask(ctx context.Context, in *Input, scratch string) (*asked, e
 	}
 	defer context.AfterFunc(ctx, func() { p.Kill(ctx.Err()) })()
 	go func() {
-		_, _ = p.Stdin.Write(append(question, '\n')) // a script that doesn't read its input won't answer
+		_, _ = p.Stdin.Write(append(question, '\n')) // ignore the error, because a script that doesn't read its input doesn't answer
 		p.Stdin.Close()
 	}()
 	<-answered // wait: when ctx is done, the script is killed and its output ends
@@ -130,8 +130,8 @@ func (t *Trainer) ask(ctx context.Context, in *Input, scratch string) (*asked, e
 	return a, nil
 }
 
-// numbered returns the rows as JSON lines, with their numbers in an extra column that identifies the answers, because a
-// trainer may drop rows.
+// numbered returns the rows as JSON lines, with an additional column for their numbers, which identify the answers,
+// because a trainer may drop rows.
 func (in *Input) numbered() []byte {
 	var b bytes.Buffer
 	for _, r := range in.rows {
@@ -200,8 +200,8 @@ func (a *asked) row(x *answer, in *Input) error {
 	return nil
 }
 
-// environ returns the script's environment, which contains no credentials, keeps Hugging Face's libraries offline, and
-// redirects their caches to scratch.
+// environ returns the script's environment, which contains no credentials, makes Hugging Face's libraries work
+// offline, and redirects their caches to scratch.
 func environ(scratch string) []string {
 	env := []string{
 		"HF_HOME=" + filepath.Join(scratch, "hf"), "HF_HUB_OFFLINE=1", "HF_DATASETS_OFFLINE=1",

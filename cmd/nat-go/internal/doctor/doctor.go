@@ -21,7 +21,7 @@ type Report struct {
 	Serving  *Serving          `json:"serving,omitempty"`
 }
 
-// Compared is the result of comparing an input's rows as tokenised by the trainer and by us.
+// Compared is the result of comparing an input's rows as tokenised by the trainer and by nat-go.
 type Compared struct {
 	File   string `json:"file"`
 	Method method `json:"method"`
@@ -29,7 +29,7 @@ type Compared struct {
 	Same   int    `json:"same"`
 	// numbers of the differing rows, counted from 1, as in the other fields
 	Differ      []int        `json:"differ"`
-	Refused     []refused    `json:"refused,omitempty"`     // rows for which we don't build a token row
+	Refused     []refused    `json:"refused,omitempty"`     // rows that the collator refuses
 	LeftOut     []int        `json:"left_out,omitempty"`    // rows that the trainer omits
 	Cut         []int        `json:"cut,omitempty"`         // rows that the trainer truncates
 	Differences []difference `json:"differences,omitempty"` // how the rows differ
@@ -37,7 +37,7 @@ type Compared struct {
 	Row         []sideTokens `json:"row,omitempty"`         // the requested row, token by token
 }
 
-// refused is a row that our collator refuses.
+// refused is a row that the collator refuses.
 type refused struct {
 	Row int    `json:"row"`
 	Why string `json:"why"`
@@ -53,8 +53,8 @@ func (r *Report) Sound() bool {
 	return r.Serving == nil || len(r.Serving.Findings) == 0
 }
 
-// compare compares an input's rows as tokenised by the trainer and by us. It also returns the versions of the trainer
-// and its libraries. detail is the number of a row to show token by token, from 1, or 0 for none.
+// compare compares an input's rows as tokenised by the trainer and by nat-go. It also returns the versions of the
+// trainer and its libraries. detail is the number of a row to show token by token, from 1, or 0 for none.
 func compare(
 	ctx context.Context, t *Trainer, cfg collator.Config, in *Input, detail int,
 ) (*Compared, map[string]string, error) {
@@ -114,17 +114,17 @@ func compare(
 	return c, a.versions, nil
 }
 
-// token is a token of a row. It is in the trainer's sequence, in ours, or in both.
+// token is a token of a row. It is in the trainer's sequence, in nat-go's, or in both.
 type token struct {
 	ID       int32  `json:"id"`
 	Text     string `json:"text"`
-	Class    string `json:"class"`    // the token's kind in our row
+	Class    string `json:"class"`    // the token's kind in nat-go's row
 	Trainer  string `json:"trainer"`  // trained, context, absent
 	Ours     string `json:"ours"`     // trained, context, absent
-	Position [2]int `json:"position"` // index in the trainer's sequence and in ours; -1 if the token isn't there
+	Position [2]int `json:"position"` // index in the trainer's sequence and in nat-go's; -1 if the token isn't there
 }
 
-// The roles of a token in the trainer's sequence or in ours.
+// The roles of a token in the trainer's sequence or in nat-go's.
 const (
 	trained = "trained"
 	given   = "context"
@@ -133,17 +133,17 @@ const (
 
 // The kinds of difference.
 const (
-	trainerTrains = "trainer_trains"  // the trainer trains on tokens that are context for us
-	oursTrains    = "ours_trains"     // we train on tokens that are context for the trainer
-	trainerOnly   = "only_in_trainer" // the trainer's row has tokens that ours lacks
-	oursOnly      = "only_in_ours"    // our row has tokens that the trainer's lacks
+	trainerTrains = "trainer_trains"  // the trainer trains on tokens that are context in nat-go's row
+	oursTrains    = "ours_trains"     // nat-go's row trains on tokens that are context for the trainer
+	trainerOnly   = "only_in_trainer" // the trainer's row has tokens that nat-go's lacks
+	oursOnly      = "only_in_ours"    // nat-go's row has tokens that the trainer's lacks
 )
 
 // difference counts the tokens of one class that have the same kind of difference.
 type difference struct {
 	Kind    string `json:"kind"`
 	Class   string `json:"class"`   // kind of the tokens, in words
-	Trained bool   `json:"trained"` // whether the trainer or we train on the tokens
+	Trained bool   `json:"trained"` // whether the trainer's row or nat-go's trains on the tokens
 	Tokens  int    `json:"tokens"`
 	Rows    []int  `json:"rows"` // row numbers, from 1
 }
@@ -154,7 +154,7 @@ type sideTokens struct {
 	Tokens []token `json:"tokens"`
 }
 
-// match aligns the trainer's sequence with ours.
+// match aligns the trainer's sequence with nat-go's.
 func match(theirs, ours Side) []token {
 	inTheirs, inOurs := make([]bool, len(theirs.IDs)), make([]bool, len(ours.IDs))
 	show.Diff(theirs.IDs, ours.IDs, inTheirs, inOurs)

@@ -35,7 +35,7 @@ type Request struct {
 	Tokenizer string   // folder of the model to be trained; empty means the run's
 	// template file, or the name of one of the tokenizer's templates; empty means the run's or the tokenizer's default
 	Template string
-	Serving  string        // folder the model is served from; empty means no comparison
+	Serving  string        // folder from which the model is served; empty means no comparison
 	Python   string        // path of the interpreter; empty means the value of PythonVariable, else python3
 	Settings []string      // settings for the trainer's config, as NAME=VALUE
 	Rows     int           // number of rows per file, from 1 to MaxRows
@@ -159,9 +159,9 @@ func runInputs(dir runfolder.Folder, limit int) (out []*Input, err error) {
 // noLimit is a max_length that no row reaches.
 const noLimit = 1 << 20
 
-// collator returns the settings for building our rows. They come from the first run folder whose configuration names a
-// tokenizer, or are the defaults. The user's max_length for the trainer takes precedence. collator also sets the
-// request's tokenizer and template from that configuration, unless flags name others.
+// collator returns the settings for building nat-go's rows. They come from the first run folder whose configuration
+// names a tokenizer; otherwise, they are the defaults. The user's max_length for the trainer takes precedence.
+// collator also sets the request's tokenizer and template from that configuration, unless flags name others.
 func (r *Request) collator(settings map[string]any) (cfg collator.Config, err error) {
 	cfg.MaxLength = noLimit
 	for _, path := range r.Paths {
@@ -202,8 +202,8 @@ func (r *Request) interpreter() string {
 	return "python3"
 }
 
-// absolute makes a path valid in any working directory. It keeps a bare name that isn't a file, so that it can be found
-// on PATH.
+// absolute makes a path valid in any working directory. It doesn't change a bare name that isn't a file, because that
+// may be found on PATH.
 func absolute(path string) string {
 	if !strings.ContainsRune(path, filepath.Separator) {
 		if _, err := os.Stat(path); err != nil {

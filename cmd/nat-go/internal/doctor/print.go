@@ -93,7 +93,7 @@ func rowList(rows []int) string {
 }
 
 // text writes one side of a row token by token. Consecutive tokens share a line if they have the same class and the
-// same roles in the trainer's row and in ours.
+// same roles in the trainer's row and in nat-go's.
 func (s *sideTokens) text(b *bytes.Buffer, trainer string, colour bool) {
 	fmt.Fprintf(b, "  %s token by token: positions in %s's row and in ours, roles in both, kind, text\n", s.Side, trainer)
 	for at := 0; at < len(s.Tokens); {

@@ -49,7 +49,7 @@ type Input struct {
 	rows   []*row
 }
 
-// row is a row in three forms: as given to the trainer, as given to our collator, and as tokenised by us.
+// row is a row in three forms: as given to the trainer, as given to the collator, and as tokenised by nat-go.
 type row struct {
 	number int    // position in the input, from 0
 	line   []byte // a JSON object
@@ -59,8 +59,8 @@ type row struct {
 	why    string     // reason for the refusal
 }
 
-// file reads the first rows from a file of JSON lines: {messages}, {prompt, completion}, {prompt, chosen, rejected} or
-// {input_ids, labels}. Of the other columns, only tools is read here; the trainer receives all of them.
+// file reads the first rows from a file of JSON lines: {messages}, {prompt, completion}, {prompt, chosen, rejected}
+// or {input_ids, labels}. Of the other columns, it reads only tools; the trainer receives all of them.
 func file(path string, limit int) (*Input, error) {
 	f, err := durable.Open(path)
 	if err != nil {
@@ -124,7 +124,7 @@ func hasKey(raw json.Raw, key string) bool {
 	return ok && v.Kind() != json.Null
 }
 
-// readTokens sets our side of a row that is already tokenised.
+// readTokens sets nat-go's side of a row that is already tokenised.
 func (r *row) readTokens(line []byte) error {
 	var x struct {
 		IDs    []int32 `json:"input_ids"`
@@ -198,7 +198,7 @@ func (r *row) readDemonstration(raw json.Raw) error {
 	return r.setItem(raw, rec)
 }
 
-// setItem sets the item from which our row is built: a record, with the row's tools.
+// setItem sets the item from which nat-go's row is built: a record with the row's tools.
 func (r *row) setItem(raw json.Raw, rec *builders.Resolved) error {
 	rec.Origin = &builders.Origin{Row: int64(r.number), Example: strconv.Itoa(r.number), Fidelity: ttc.TextOnly}
 	if tools, ok := raw.Get("tools"); ok {
@@ -250,7 +250,8 @@ func rolesOf(p builders.Passage, role string) (roles []string) {
 	return roles
 }
 
-// batches reads the first sft rows from a run folder's token batches, as seen by a trainer that reads ids and labels.
+// batches reads the first sft rows from a run folder's token batches, in the form in which a trainer reads ids and
+// labels.
 func batches(run runfolder.Folder, limit int) (*Input, error) {
 	folder := run.Batches()
 	in := &Input{Name: filepath.Join(folder, "sft"), Method: sft}
@@ -336,7 +337,7 @@ type Side struct {
 	Name    string
 	IDs     []int32
 	Trained []bool   // whether each token is trained; false for the first token, which can't be predicted
-	class   []string // the kind of each token; set only for our rows
+	class   []string // the kind of each token; set only for nat-go's rows
 }
 
 // The kinds of tokens, in words.
@@ -360,8 +361,8 @@ var classOfRole = map[string]string{
 	"developer": "system messages",
 }
 
-// collate builds our rows from rows that are not tokenised yet, one per conversation, as trainers of text rows do. It
-// sets the field ours of each row or, if the collator refuses the row, the field why.
+// collate builds nat-go's rows from rows that are not tokenised yet, with one row per conversation, as trainers of
+// text rows do. It sets the field ours of each row or, if the collator refuses the row, the field why.
 func collate(ctx context.Context, cfg collator.Config, in *Input, scratch string) error {
 	cfg.Rows, cfg.Layout, cfg.Workers = collator.Trajectory, batch.Padded, 1
 	cfg.BatchTokens = max(cfg.BatchTokens, cfg.MaxLength)

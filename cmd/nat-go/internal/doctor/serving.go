@@ -21,14 +21,14 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat/template"
 )
 
-// Serving describes the differences between the folder that a model is served from and the one it is trained with.
+// Serving describes the differences between the folder from which a model is served and the folder used for training.
 type Serving struct {
 	Dir      string       `json:"dir"`
 	Checked  []string     `json:"checked"` // the things that were compared
 	Findings []Difference `json:"findings"`
 }
 
-// Difference is a difference that matters.
+// Difference is a relevant difference.
 type Difference struct {
 	About string `json:"about"` // template, vocabulary, tokenizer, special_tokens, stop, model
 	Text  string `json:"text"`
@@ -56,8 +56,8 @@ type folder struct {
 	file   *vocabulary
 }
 
-// compareServing compares cfg's template and the tokenizer in dir with those in the folder that a model is served from.
-// To compare the templates, it renders the inputs' conversations.
+// compareServing compares cfg's template and the tokenizer in dir with those in the folder from which a model is
+// served. To compare the templates, it renders the inputs' conversations.
 func compareServing(cfg collator.Config, dir, serving string, inputs []*Input) (*Serving, error) {
 	s := &Serving{Dir: serving, Findings: []Difference{}}
 	render, err := rendererOf(cfg, cfg.Tokenizer, cfg.Template)
@@ -196,7 +196,7 @@ func firstOf(list []string) string {
 
 func sameJSON(a, b json.RawMessage) bool {
 	var x, y any
-	_, _ = json.Unmarshal(a, &x), json.Unmarshal(b, &y) // absent is null
+	_, _ = json.Unmarshal(a, &x), json.Unmarshal(b, &y) // a missing value counts as null
 	p, _ := json.Marshal(x)
 	q, _ := json.Marshal(y)
 	return bytes.Equal(p, q)
@@ -221,8 +221,8 @@ func orNone(text string, ok bool) string {
 	return fmt.Sprintf("%q", text)
 }
 
-// compareTemplates compares the text that the templates render for the rows' conversations and for a few of our own.
-// Where the text is the same, it compares the ids that the folders' tokenizers produce.
+// compareTemplates compares the text that the templates render for the rows' conversations and for a few built-in
+// ones. If the text is the same, it compares the ids that the folders' tokenizers produce.
 func (s *Serving) compareTemplates(sameText bool, ours, theirs *folder, inputs []*Input) {
 	conversations := probes()
 	for _, in := range inputs {
@@ -264,7 +264,7 @@ func (s *Serving) compareTemplates(sameText bool, ours, theirs *folder, inputs [
 }
 
 // contrast describes the first difference between a, which the training template renders, and b, which the serving
-// template renders. If a template refuses the conversation, contrast says which one.
+// template renders. If a template refuses the conversation, contrast names that template.
 func contrast(a, b string, errA, errB error) string {
 	switch {
 	case errA != nil:
@@ -310,13 +310,13 @@ func probes() (out []*turns.Conversation) {
 		{say("user", "Hello"), say("assistant", "Hi."), say("user", "Bye")},
 		{say("system", "Be brief."), say("user", "Hello"), say("assistant", "Hi.")},
 	} {
-		values, _ := template.Conversation(messages) // these messages have a template form
+		values, _ := template.Conversation(messages) // cannot fail for these messages
 		out = append(out, &turns.Conversation{Messages: values, Open: messages[len(messages)-1].Role == "user"})
 	}
 	return out
 }
 
-// checkStops checks that the server stops at a token that turns are trained to end with, and that the model has an
+// checkStops checks that the server stops at a token with which trained turns end, and that the model has an
 // embedding for each id.
 func (s *Serving) checkStops(ours, theirs *folder) error {
 	type config struct {

@@ -145,8 +145,8 @@ var hashOfTimes = regexp.MustCompile(
 		`collection_history.json|final_metrics.json|records/begun.json)",` +
 		`\s*"bytes": \d+,\s*"xxh3": "[0-9a-f]+"\s*\},\s*`)
 
-// Content returns checksums of a run folder's files by path. They don't cover content that depends on when the run was
-// made.
+// Content returns checksums of a run folder's files by path. They don't cover content that depends on the time of the
+// run.
 func (b *Bed) Content(t *testing.T, out string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
@@ -198,8 +198,8 @@ func newBed(t *testing.T, commit int) *Bed {
 	return b
 }
 
-// NewShardBed returns a bed with inputs that are hard to split: ids that repeat on both sides of any cut, lines without
-// an id, lines that aren't entries, and an array and a compressed file among the files of lines.
+// NewShardBed returns a bed with inputs that are hard to divide: ids that are repeated in different shards, lines
+// without an id, lines that aren't entries, and an array and a compressed file among the files of lines.
 func NewShardBed(t *testing.T, examples int) *Bed {
 	b := newBed(t, 65536)
 	r := rand.New(rand.NewPCG(23, uint64(examples)))
@@ -217,8 +217,8 @@ func NewShardBed(t *testing.T, examples int) *Bed {
 	return b
 }
 
-// AddTasks adds traces for tasks whose rollouts are far apart, in several files, and configurations with builders that
-// work on tasks. These also produce token batches if the program has the tokenizer library.
+// AddTasks adds traces for tasks whose rollouts are far apart, in several files, and configurations with builders
+// that work on tasks. These configurations also produce token batches if the program has the tokenizer library.
 func (b *Bed) AddTasks(t *testing.T, traces int) {
 	t.Helper()
 	text, err := os.ReadFile("../../../../../examples/hints/traces.jsonl")
@@ -242,9 +242,9 @@ func (b *Bed) AddTasks(t *testing.T, traces int) {
 		case 0:
 			delete(trace, "task_id")
 		case 1:
-			set("messages", 17) // is dropped
+			set("messages", 17) // this one is dropped
 		case 2:
-			set("rewards", 1) // is listed
+			set("rewards", 1) // this one is listed
 		}
 		line, err := json.Marshal(trace)
 		if err != nil {

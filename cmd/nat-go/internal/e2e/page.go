@@ -46,7 +46,8 @@ func RunPage(t *testing.T, checkout, text, makefile string) (n int) {
 	return n
 }
 
-// shell behaves like an interactive shell: variables and the working directory persist from one command to the next.
+// shell behaves like an interactive shell, in which variables and the working directory persist from one command to
+// the next.
 type shell struct {
 	dir  string
 	past string // earlier commands that change the shell's state: assignments and directory changes

@@ -59,12 +59,12 @@ func tags(info *debug.BuildInfo) []string {
 	return nil
 }
 
-// made is the folder with the programs built by the programs function.
+// made is the folder with the programs that function programs built.
 var made string
 
 var programs = sync.OnceValues(func() (string, error) {
 	if dir := os.Getenv(variable); dir != "" {
-		// Stat makes go test record that the test depends on the program, so a cached result is valid only while the
+		// Because of Stat, go test records that the test depends on the program, so a cached result is valid only while the
 		// program is unchanged.
 		_, err := os.Stat(filepath.Join(dir, "nat-go"))
 		return dir, err

@@ -34,8 +34,7 @@ func NewProject(t *testing.T) *Project {
 func (p *Project) Command(args ...string) *exec.Cmd {
 	cmd := exec.Command(p.Exe, args...)
 	cmd.Dir = p.Dir
-	// When a configuration with a plaintext secret is stored, the secret is replaced by a reference to a variable that
-	// the file's header names.
+	// A stored configuration refers to a variable, which the file's header names, in place of a plaintext secret.
 	cmd.Env = append(os.Environ(), "NO_COLOR=1")
 	for _, granted := range [][2]string{
 		{"TEST_HF_TOKEN", "-hf"}, {"TEST_WANDB", "-wandb"}, {"NATGO_TRAINER_ADAPTERS_A_ENTITY_TOKEN", "-in-clear"},
@@ -66,7 +65,7 @@ func (p *Project) RunArgs(more ...string) []string {
 type Place struct {
 	*Project
 	Release   func()                     // lets the job finish
-	Cancelled func(t *testing.T) bool    // whether the job was told to stop
+	Cancelled func(t *testing.T) bool    // whether the job was asked to stop
 	Jobs      func(t *testing.T) (n int) // number of jobs that were created
 }
 

@@ -28,7 +28,7 @@ type Run struct {
 	Divide bool // set if the shards also write the data set
 }
 
-// step is a part of the run that starts once the previous one has finished.
+// step is a part of the run that starts when the previous one has finished.
 type step struct {
 	Name      string
 	PerShard  bool // whether one process per shard runs the stage Name; otherwise, a single process merges the shards
@@ -78,8 +78,8 @@ type File struct {
 //go:embed templates
 var templates embed.FS
 
-// fill renders an embedded Jinja template into a file. It doesn't use text/template, because that looks up methods by
-// name, so the linker would have to keep every exported method of the program, about 5 MB.
+// fill renders an embedded Jinja template into a file. It doesn't use text/template, which looks up methods by name,
+// so that the linker would have to keep every exported method of the program, about 5 MB.
 func fill(name, from string, variables *pyvalue.Dict) (File, error) {
 	text, err := fs.ReadFile(templates, "templates/"+from)
 	if err != nil {
@@ -121,8 +121,8 @@ func (v values) dict() *pyvalue.Dict {
 	return d
 }
 
-// variables returns the template variables for a run and its needs, and the engine's own. It quotes the paths with
-// quote.
+// variables returns the template variables for a run and its needs, and the engine's own variables. It quotes paths
+// with quote.
 func (r Run) variables(n Needs, quote func(string) string, own values) *pyvalue.Dict {
 	var steps []pyvalue.Value
 	for _, s := range r.Steps() {
@@ -163,8 +163,8 @@ func quoteJSON(s string) string {
 	return strings.TrimSpace(b.String())
 }
 
-// Write writes files into a folder. If one already exists with different content, it writes nothing and returns an
-// error, because the user may have changed that file.
+// Write writes files into a folder. If one of them already exists with different content, it writes nothing and
+// returns an error, because the user may have changed that file.
 func Write(dir string, files []File) error {
 	for _, f := range files {
 		path := filepath.Join(dir, f.Name)

@@ -42,13 +42,13 @@ var codes = sync.OnceValue(func() []ledger.Code {
 // areas are the stages of a run, in order, followed by the subjects of findings.
 var areas = []string{"source", "build", "gate", "curate", "write", "collate", "teacher", "submit", "config", "dataset"}
 
-// single parses and returns the page for a code. A run needs few pages, and all of them would take as much memory as
-// the rows of a small run.
+// single parses and returns the page for a code. A run needs only a few pages, and all pages together would take a
+// lot of memory.
 type single = func() ledger.Code
 
 var singles = sync.OnceValue(index)
 
-// index finds the pages in codes.yaml without parsing them. A page is the two lines after its code.
+// index finds the pages in codes.yaml without parsing them. A page consists of the two lines after its code.
 func index() map[string]single {
 	all, area, lines := map[string]single{}, "", strings.Split(written, "\n")
 	for i, line := range lines {
@@ -86,8 +86,8 @@ func Code(code string) (page ledger.Code, ok bool) {
 // Known reports whether a drop reason has a page.
 func Known(r ledger.Reason) bool { return singles()[string(r)] != nil }
 
-// Find returns the page for a code, the pages in an area or, for "", all pages. The error for an unknown code suggests
-// the most similar one, if any is similar.
+// Find returns the page for a code, the pages in an area or, for "", all pages. The error for an unknown code
+// suggests a similar one, if there is any.
 func Find(what string) ([]ledger.Code, error) {
 	if page, ok := Code(strings.TrimSpace(what)); ok {
 		return []ledger.Code{page}, nil

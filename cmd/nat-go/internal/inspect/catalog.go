@@ -75,8 +75,8 @@ type Named struct {
 	lock    *plugins.Lock
 }
 
-// Program resolves names that don't need a catalog. "", builtin.PluginName and the names of built-in builders refer to
-// this program itself, and a path refers to the program at that path. For any other name, Program returns nil.
+// Program resolves names that don't need a catalog. "", builtin.PluginName and the names of built-in builders refer
+// to this program, and a path refers to the program at that path. For any other name, Program returns nil.
 func Program(name string, args []string) (*Named, error) {
 	if _, ok := builtin.Builder(name); ok || name == "" || name == builtin.PluginName {
 		spec := host.Spec{
@@ -193,7 +193,7 @@ func (t *Try) Run(ctx context.Context, p *host.Plugin, w, wrong io.Writer) error
 type Plugin struct {
 	plugins.Found
 	Locked *plugins.Entry `json:"locked,omitempty"`
-	State  string         `json:"state"` // "locked", "not locked", "changed", or the fault
+	State  string         `json:"state"` // "locked", "not locked", "changed", or the problem
 }
 
 // Plugins lists the plugins and whether they match the lock. It doesn't start any of them.
@@ -230,7 +230,7 @@ func (c *Catalog) plugin(ctx context.Context, name string) Plugin {
 
 // LockPlugin starts a plugin to ask for its description, and adds the plugin to the lock, which the caller must write.
 func (c *Catalog) LockPlugin(ctx context.Context, name string) error {
-	spec, err := plugins.Spec(name, c.Configured, nil) // nil, so that the current lock is ignored
+	spec, err := plugins.Spec(name, c.Configured, nil) // nil, to ignore the current lock
 	if err != nil {
 		return exit.With(exit.Usage, err)
 	}
@@ -238,7 +238,7 @@ func (c *Catalog) LockPlugin(ctx context.Context, name string) error {
 	if err != nil {
 		return exit.With(exit.Environment, err)
 	}
-	spec.SHA256 = cmp.Or(spec.SHA256, sum) // so that the program that starts is the one that is locked
+	spec.SHA256 = cmp.Or(spec.SHA256, sum) // so that the program that is started is the one that is locked
 	spec.Beside = beside
 	spec.Instances = 1
 	p, err := host.Start(ctx, spec, zerolog.Nop())
@@ -251,7 +251,7 @@ func (c *Catalog) LockPlugin(ctx context.Context, name string) error {
 }
 
 // CheckBlocks checks the configuration's entries for plugins' builders against the builders' schemas. A schema comes
-// from the lock, or from the plugin, which is started to provide it and may report additional findings.
+// from the lock or from the plugin, which is started for this purpose and may report additional findings.
 func (c *Catalog) CheckBlocks(ctx context.Context, conf *config.Config) (found []finding.Finding) {
 	for i := range conf.Builders {
 		b := &conf.Builders[i]

@@ -44,11 +44,11 @@ type Choice struct {
 	Builders []string `json:"builders"` // types
 	Formats  []string `json:"formats"`
 	SplitBy  string   `json:"split_by"`
-	// why these builders were chosen or, if none were, why no builder makes records
+	// reason why these builders were chosen or, if none were, why no builder makes records
 	Why string `json:"why"`
 }
 
-// Records returns how many records a builder makes from the examined part of the input.
+// Records returns the number of records that a builder makes from the examined part of the input.
 func (r *Report) Records(typ string) int64 { return r.yield(typ).Records }
 
 func (r *Report) yield(typ string) Yield {
@@ -57,9 +57,9 @@ func (r *Report) yield(typ string) Yield {
 }
 
 // choose selects the builder of pairs of scored answers if it makes records, and otherwise the builder of
-// demonstrations. To the latter it adds, for tasks with scored rollouts, the builder of pairs of rollouts, unless
-// rollouts word the user's messages differently. If they do, the turns in pairs would not keep their recorded contexts,
-// so such pairs are made only on request.
+// demonstrations. For tasks with scored rollouts, it adds the builder of pairs of rollouts to the latter, unless the
+// user's messages are worded differently in the rollouts. In that case, the turns in pairs would not keep their
+// recorded contexts, so such pairs are made only on request.
 func (r *Report) choose() Choice {
 	c := Choice{SplitBy: "example"}
 	if r.Tasks > 0 {
@@ -189,7 +189,7 @@ type Carried struct {
 	Format  string `json:"format"`
 	Tried   int64  `json:"tried"`
 	Records int64  `json:"records"`
-	Why     string `json:"why,omitempty"` // why the format can't represent the first record that it refused
+	Why     string `json:"why,omitempty"` // reason why the format can't represent the first record that it refused
 
 	Turns rows.Turns `json:"turns,omitzero"`  // turns of all demonstrations tried, including refused ones
 	Bytes int64      `json:"bytes,omitempty"` // total size of the format's rows
@@ -244,8 +244,8 @@ func (y *Yield) try(g *ttc.Group, rec builders.Record, opt rows.Options) error {
 	return nil
 }
 
-// maxTextRatio limits the ratio of the text in a format's rows to the text of the conversations. Above it, representing
-// more turns isn't reason enough to choose a format, since a trainer must process all of the rows' text.
+// maxTextRatio limits the ratio of the text in a format's rows to the text of the conversations. Above it, a format
+// isn't chosen even if it represents more turns, because a trainer must process all of the rows' text.
 const maxTextRatio = 3
 
 // best returns preferred, or another one of preferredFormats that represents more turns or pairs and doesn't exceed

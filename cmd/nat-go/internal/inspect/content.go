@@ -26,8 +26,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
-// patience is the maximum time for examining one source's inputs. If examining them takes longer, for example on a slow
-// disk, the remaining inputs aren't examined before the run.
+// patience is the maximum time for examining one source's inputs. If that takes longer, for example on a slow disk,
+// the remaining inputs aren't examined before the run.
 const patience = 10 * time.Second
 
 // content examines the beginning of a source's inputs, read as a run would read them. It reports files that the source
@@ -112,7 +112,7 @@ func clause(text string) string {
 	return string(unicode.ToLower(first)) + text[size:]
 }
 
-// reportUnusable reports a file that doesn't contain anything usable.
+// reportUnusable reports a file without usable content.
 func (k *check) reportUnusable(ctx context.Context, b *config.Block, file string, r *Report) {
 	fix := cmp.Or(k.readAs(ctx, b, file), "`nat-go inspect "+file+"` shows how it can be read")
 	k.report(config.CodeContent,

@@ -26,7 +26,7 @@ type PassedOver struct {
 	Why  string `json:"why"`
 }
 
-// SayPassedOver describes in one line how many files are passed over, with the reasons for the first few.
+// SayPassedOver describes in one line the number of skipped files, and the reasons for the first few.
 func SayPassedOver(passed []PassedOver, read int) string {
 	const named = 3
 	parts := lists.Map(passed[:min(named, len(passed))], func(p PassedOver) string {
@@ -49,7 +49,7 @@ type chooser struct {
 	named  map[string]bool   // files that the user named, as opposed to files found in a folder
 	kinds  []*kind
 	passed []PassedOver
-	first  error // why the first of the passed-over files can't be read
+	first  error // reason why the first skipped file can't be read
 }
 
 // kind holds files that are all read in the same way.
@@ -119,7 +119,7 @@ func choose(ctx context.Context, files []string, opt Options) (*kind, []PassedOv
 	return k, c.passed, err
 }
 
-// examine adds the file to the files that are read in the same way, or passes it over.
+// examine adds the file to the files that are read in the same way, or skips it.
 func (c *chooser) examine(ctx context.Context, file string) error {
 	if ext := strings.ToLower(filepath.Ext(file)); ext == ".yml" || ext == ".yaml" {
 		return exit.Usagef("%s is YAML, but inputs are JSON: specify a configuration with --config-file", file)
@@ -144,7 +144,7 @@ func (c *chooser) examine(ctx context.Context, file string) error {
 	return nil
 }
 
-// skipIrregular passes over entries of a folder that aren't regular files, because reading one may block forever. It
+// skipIrregular skips entries of a folder that aren't regular files, because reading one may block forever. It
 // returns the other files.
 func (c *chooser) skipIrregular(files []string) (out []string) {
 	for _, file := range files {
@@ -169,8 +169,8 @@ func kindOf(mode fs.FileMode) string {
 	return "a device"
 }
 
-// skip passes over a file that can't be read, or returns err. An inspection passes over any file that can't be read. A
-// run passes over only files in a folder that aren't data.
+// skip skips a file that can't be read, or returns err. An inspection skips every file that can't be read. A run
+// skips only files in a folder that aren't data.
 func (c *chooser) skip(ctx context.Context, file string, err error) error {
 	var unknown *readers.UnknownError
 	var unread *source.Error
@@ -194,13 +194,13 @@ func (c *chooser) skip(ctx context.Context, file string, err error) error {
 	return nil
 }
 
-// pass passes over a file for a reason. err is the error that reading it would cause.
+// pass skips a file for a reason. err is the error that reading it would cause.
 func (c *chooser) pass(file, why string, err error) {
 	c.first = cmp.Or(c.first, err)
 	c.passed = append(c.passed, PassedOver{file, why})
 }
 
-// kind returns the way in which the files are read.
+// kind returns the files and the way in which they are read.
 func (c *chooser) kind() (*kind, error) {
 	switch len(c.kinds) {
 	case 0:
@@ -244,7 +244,7 @@ type Stored struct {
 	Given    int64             `json:"given_tokens"`   // tokens in the trained calls' prompts, as recorded
 	Written  int64             `json:"written_tokens"` // tokens in the trained calls' answers, as recorded
 	Versions map[string]int64  `json:"versions,omitempty"`
-	Newer    map[string]string `json:"newer,omitempty"` // versions newer than tested, with the newest tested one
+	Newer    map[string]string `json:"newer,omitempty"` // versions that are newer than the newest tested one, with the latter
 	Fidelity map[string]int64  `json:"fidelity,omitempty"`
 	Gaps     map[string]int64  `json:"gaps,omitempty"`
 	Rising   map[string]int64  `json:"rising,omitempty"`
@@ -304,14 +304,14 @@ func Inspect(ctx context.Context, opt Options) (*Inspection, error) {
 }
 
 // maxNamed is the maximum number of files that a format's report names individually. A report names files only if the
-// inputs also hold files in other formats.
+// inputs also contain files in other formats.
 const maxNamed = 3
 
 // sampleHeads is the maximum number of files that byFormat examines if these files all have the same format.
 const sampleHeads = 500
 
-// byFormat groups files by how they are read, ordered by their first files. If there are many files, it first examines
-// a selection of them, and examines all files only if the selected ones aren't all read the same way.
+// byFormat groups files by the way in which they are read, ordered by their first files. If there are many files, it
+// first examines a selection of them, and examines all files only if the selected ones are read in different ways.
 func byFormat(ctx context.Context, files []string, opt Options) (*chooser, error) {
 	if len(files) > sampleHeads {
 		var some []string
@@ -326,7 +326,7 @@ func byFormat(ctx context.Context, files []string, opt Options) (*chooser, error
 	return examineAll(ctx, files, opt)
 }
 
-// examineAll groups files by how they are read. It returns an error if none can be read.
+// examineAll groups files by the way in which they are read. It returns an error if none of them can be read.
 func examineAll(ctx context.Context, files []string, opt Options) (*chooser, error) {
 	c, err := newChooser(opt)
 	if err != nil {

@@ -26,15 +26,15 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
-// defaultExtent bounds the part of the inputs that is examined. It is large enough for recognising the inputs, and
-// small enough to be read quickly.
+// defaultExtent bounds the part of the inputs that is examined. It is large enough to recognise the inputs, and small
+// enough to be read quickly.
 var defaultExtent = extent{1000, 32 << 20}
 
 // smallExtent bounds the examined part of the inputs if the user named the builders. It is large enough to find the
 // builders' settings, and to try the other builders.
 var smallExtent = extent{100, 1 << 20}
 
-// extent is a limit on reading, in examples and in bytes. Reading ends at whichever limit is reached first.
+// extent is a limit on reading, in examples and in bytes. Reading stops at the first limit that is reached.
 type extent struct {
 	examples int
 	bytes    int64
@@ -46,8 +46,8 @@ type Options struct {
 	Source string            // `_type` of the source; empty means the one that matches the files
 	Map    map[string]string // the user's mapping of keys: {"output": "response"}
 
-	// Tokenizers enables the search for tokenizers on this machine. They are only suggested to the user; data never
-	// depends on them.
+	// Tokenizers enables the search for tokenizers on this machine. They are only suggested to the user, and do not
+	// affect data.
 	Tokenizers bool
 
 	// Builders are the builders named by the user, for example with --builder. If there are any, other builders are
@@ -80,11 +80,11 @@ type Report struct {
 	Names   map[string]int64 `json:"step_names,omitempty"`
 	Dropped map[string]int64 `json:"dropped,omitempty"` // number of parts dropped by the source, by reason
 	Details []string         `json:"dropped_details,omitempty"`
-	Unused  map[string]int64 `json:"unused,omitempty"` // counts of meaningful keys that aren't read
+	Unused  map[string]int64 `json:"unused,omitempty"` // counts of keys that have a known meaning but aren't read
 	Stored  *Stored          `json:"stored,omitempty"` // for sources that read stored sessions
 	Sample  int64            `json:"sample_bytes,omitempty"`
 	Cut     int64            `json:"sampled_files,omitempty"` // number of files of which only a sample was read
-	// number of examples that builders were tried on, if not all
+	// number of examples with which builders were tried, if not all
 	Tried    int     `json:"tried_examples,omitempty"`
 	Builders []Yield `json:"builders"`
 
@@ -100,7 +100,7 @@ type Report struct {
 	others []Yield // records that other builders make from the beginning of the inputs, if the user named builders
 
 	Where []where.Step `json:"where,omitempty"`       // counts of the examples that pass the filter
-	Later []string     `json:"where_later,omitempty"` // filter clauses that only a run can apply
+	Later []string     `json:"where_later,omitempty"` // filter clauses that are applied only in a run
 
 	filter where.Filter[*where.Subject]
 	unmet  map[string]int64 // number of examples by the first filter clause that they fail
@@ -211,8 +211,9 @@ func folders(paths []string) (all []string) {
 	return all
 }
 
-// expand returns the files that opt.Paths refer to. A folder refers to the file that the source expects in it, or else
-// to all data files in it. expand replaces a program's own folder in opt.Paths by the folder with the program's logs.
+// expand returns the files that opt.Paths refer to. A folder refers to the file that the source expects in it or,
+// without one, to all data files in it. expand replaces a program's own folder in opt.Paths with the folder of the
+// program's logs.
 func expand(opt *Options) ([]string, error) {
 	opt.Paths = slices.Clone(opt.Paths)
 	for i, p := range opt.Paths {

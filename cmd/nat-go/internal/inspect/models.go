@@ -76,12 +76,12 @@ func lastFolder(pattern string) string {
 }
 
 func matches(pattern string) []string {
-	found, _ := filepath.Glob(pattern) // the only possible error, a malformed pattern, counts as no match
+	found, _ := filepath.Glob(pattern) // ignore the error: a malformed pattern has no match
 	return found
 }
 
-// LeftOut describes the content that a chat template on this machine omits from the examples. Token batches lack it,
-// and so does the input of trainers that use the template.
+// LeftOut describes the content that a chat template on this machine omits from the examples. Token batches and the
+// input of trainers that use the template also lack it.
 type LeftOut struct {
 	Model   string   `json:"model"`             // folder of the model's tokenizer
 	What    []string `json:"what,omitempty"`    // omitted content, such as "the reasoning of 3 turns"
@@ -148,8 +148,8 @@ func (r *Report) missing(t *turns.Report) (what []string) {
 	return what
 }
 
-// bytesPerToken is a low estimate of the mean token size in prose, code and JSON with today's tokenizers. Token counts
-// estimated with it tend to be high, so that a max_length based on them fits every row.
+// bytesPerToken is a low estimate of the mean token size in prose, code and JSON with today's tokenizers. Token
+// counts estimated with it are usually too high, so that a max_length based on them fits every row.
 const bytesPerToken = 3
 
 // usualLength is the default of collator.max_length.

@@ -15,7 +15,7 @@ import (
 	"github.com/nat-go/nat-go/internal/terminal/columns"
 )
 
-// place is where a program keeps its logs.
+// place is a location of a program's logs.
 type place struct {
 	program, dir string // dir is below the user's home
 	variable     string // environment variable that, if set, names the folder to use for the first element of dir

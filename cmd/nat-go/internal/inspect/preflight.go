@@ -26,8 +26,8 @@ import (
 	"github.com/nat-go/nat-go/internal/objects"
 )
 
-// Check reports faults in everything that a configuration refers to. Paths are relative to the current folder, as in a
-// run. It reads only the beginning of each input.
+// Check reports problems with the files and programs to which a configuration refers. Paths are relative to the
+// current folder, as in a run. It reads only the beginning of each input.
 func Check(ctx context.Context, c *config.Config) []finding.Finding {
 	k := &check{config: c}
 	for i := range c.Sources {
@@ -94,7 +94,7 @@ var (
 	modelName = regexp.MustCompile(`^[A-Za-z0-9][\w.-]*/[\w.-]+$`)
 )
 
-// remote reports a finding and returns true if p is an address where a path is expected.
+// remote reports a finding and returns true if p is an address in place of a path.
 func (k *check) remote(p, what string, path ...string) bool {
 	m := address.FindStringSubmatch(p)
 	if m == nil {
@@ -142,8 +142,8 @@ func (k *check) path(p, what string, path ...string) {
 	k.report(config.CodeMissing, fmt.Sprintf("%s %q does not exist", what, p), fix, path...)
 }
 
-// nearby returns the file that the user most likely meant when naming a missing file. That is a file in the same folder
-// with a similar name, or the only file there with the same extension. It returns "" if it finds none.
+// nearby returns the file that the user most likely meant by the name of a missing file: a file in the same folder
+// with a similar name, or the only file there with the same extension. It returns "" if there is none.
 func nearby(p string) string {
 	folder := filepath.Dir(p)
 	entries, err := os.ReadDir(folder)
@@ -219,8 +219,7 @@ func (k *check) adapter(b *config.Block) {
 	}
 }
 
-// builder makes a built-in builder check its settings, and reports the same findings that a run would report when
-// opening the builder.
+// builder makes a built-in builder check its settings, and reports the findings that a run would report.
 func (k *check) builder(b *config.Block) {
 	if b.Spec == nil || strings.Contains(b.Type, "/") {
 		return
@@ -261,8 +260,8 @@ func kindsOf(b *config.Block) (kinds []builders.Kind) {
 	return kinds
 }
 
-// DefaultFormats returns the row formats that a run writes if the user doesn't name any: the adapter's own format, or
-// else the formats that fit the builders' records, with trl for a plugin's builder.
+// DefaultFormats returns the row formats that a run writes if the user doesn't name any: the adapter's own format or,
+// without an adapter, the formats that fit the builders' records, with trl for a plugin's builder.
 func DefaultFormats(c *config.Config) (names []string) {
 	if a := c.Adapter(); a != nil {
 		if f, ok := builtin.Adapter(a.Type); ok && f.Format != nil && f.Format(a.Config) != "" {
@@ -297,9 +296,9 @@ func Unfit(c *config.Config, builder string, kinds []builders.Kind) []finding.Fi
 	return k.found
 }
 
-// formats warns about row formats that can't represent any of the builders' records, or whose trainers train on turns
-// other than the configured ones. If a plugin's builder is selected, its kinds of records are unknown, so formats
-// doesn't warn, but notes the default formats if the configuration doesn't name formats.
+// formats warns about row formats that can't represent any of the builders' records, or whose trainers train on other
+// turns than the configured ones. If a plugin's builder is selected, whose kinds of records are unknown, formats
+// doesn't warn, but reports the default formats in a note if the configuration doesn't name formats.
 func (k *check) formats() {
 	c := k.config
 	names := c.Dataset.Formats
@@ -331,7 +330,7 @@ func (k *check) formats() {
 	k.turns(names)
 }
 
-// turns warns about formats whose trainers train on different turns than an sft builder's settings specify.
+// turns warns about formats whose trainers train on turns other than the ones that an sft builder's settings specify.
 func (k *check) turns(names []string) {
 	for _, b := range k.config.Selected() {
 		s, ok := b.Config.(*sft.Config)
@@ -378,8 +377,8 @@ func words(kinds []builders.Kind) string {
 	return strings.Join(out, " and ")
 }
 
-// instead returns a fix that suggests formats for the given kinds of records, after the text in the parameter or. If no
-// format fits, the fix suggests only token batches.
+// instead returns a fix that suggests formats for the given kinds of records, after the text in or. If no format
+// fits, the fix suggests only token batches.
 func instead(or string, kinds []builders.Kind) string {
 	var names []string
 	for _, f := range dataset.Formats() {

@@ -36,7 +36,7 @@ type printer func(name, format string, a ...any)
 // maxSkipped is the maximum number of skipped files that are listed.
 const maxSkipped = 20
 
-// contents prints how the files are read, and their contents.
+// contents prints the way in which the files are read, and their contents.
 func (r *Report) contents(line printer) {
 	line("read as", "%s, %s", r.Source, quantity(r.Files, "file"))
 	if r.Sample > 0 {
@@ -201,7 +201,7 @@ func (r *Report) errorSites() int {
 	return max(int(y.counted("found/")), r.ToolErrors)
 }
 
-// fidelity prints how many calls have each fidelity, each proof, and each gap.
+// fidelity prints the numbers of calls by fidelity, proof and gap.
 func (r *Report) fidelity(line func(name, format string, a ...any)) {
 	if len(r.Stats.Fidelity) == 0 {
 		return

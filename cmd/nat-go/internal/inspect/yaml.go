@@ -9,10 +9,10 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// defaultStep is the default step name. Builders look for it, and the source for candidates assigns it to steps.
+// defaultStep is the default step name, which builders use, and which the source for candidates assigns to steps.
 const defaultStep = "dpo_candidate_move"
 
-// YAML returns the report as a configuration that works as is, with comments for users who want to adapt it.
+// YAML returns the report as a ready-to-use configuration, with comments for users who want to adapt it.
 func (r *Report) YAML() []byte {
 	var b strings.Builder
 	some := "the first "
@@ -93,7 +93,7 @@ func blockName(typ string) string {
 	return strings.ReplaceAll(shortName(typ), "/", "-")
 }
 
-// selects reports whether demonstrations are selected by score. Such a selection drops examples without a score.
+// selects reports whether demonstrations are selected by score. Selection by score drops examples without a score.
 func (r *Report) selects() bool { return r.Scored > 0 || r.Candidates > 0 }
 
 // builder writes the builder's settings that the input requires, and settings that users are likely to change.

@@ -80,7 +80,7 @@ func (y *yields) make(ctx context.Context, r *Report) (out []Yield, err error) {
 	return out, nil
 }
 
-// by runs a builder with the report's settings and further ones.
+// by runs a builder with the report's settings and additional ones.
 func (y *yields) by(ctx context.Context, f sdk.Factory, r *Report, further map[string]any) (Yield, error) {
 	given := settings(f, r)
 	maps.Copy(given, further)
@@ -123,7 +123,7 @@ func (y *yields) with(ctx context.Context, f sdk.Factory, settings []byte) (*Yie
 	return out, nil
 }
 
-// settings returns the settings from the report that the builder's config has keys for.
+// settings returns the settings from the report for which the builder's config has keys.
 func settings(f sdk.Factory, r *Report) map[string]any {
 	all := map[string]any{}
 	if r.Step != "" {
@@ -174,9 +174,9 @@ func decode(spec *schema.Spec, settings map[string]any, into any) error {
 	return nil
 }
 
-// overridden returns the settings that overrides of the form PATH=VALUE specify for a section's entries, keyed by entry
-// name and then by setting. It ignores overrides of nested keys, which take effect only in the configuration that is
-// made from the input.
+// overridden returns the settings that overrides of the form PATH=VALUE specify for a section's entries, by entry
+// name and then by setting. It ignores overrides of nested keys, which only affect the configuration that is made
+// from the input.
 func overridden(overrides []string, section string) map[string]map[string]any {
 	out := map[string]map[string]any{}
 	for _, o := range overrides {
@@ -200,8 +200,8 @@ func overridden(overrides []string, section string) map[string]map[string]any {
 // sourceName is the name of the source in a configuration that is made from an input.
 const sourceName = "runs"
 
-// remedy is a change that would make a builder produce records from the input. It is an entry in remedies.yaml, where a
-// comment explains the fields.
+// remedy is a change that would make a builder produce records from the input. It is an entry of remedies.yaml, in
+// which a comment explains the fields.
 type remedy struct {
 	Flags    []string
 	Why      string
@@ -239,7 +239,7 @@ func (y *yields) remedies(ctx context.Context, r *Report) error {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			if err == nil && made != 0 { // an error means that the builder refuses the input with these settings
+			if err == nil && made != 0 { // with an error, the builder refuses the input or the settings
 				b.Remedy = r.command(m, made)
 				break
 			}
@@ -248,8 +248,8 @@ func (y *yields) remedies(ctx context.Context, r *Report) error {
 	return nil
 }
 
-// tried returns how many records the builder named by a remedy makes, or -1 if the remedy doesn't name one. It then
-// only names missing parts of the input or the settings.
+// tried returns the number of records that the builder named by a remedy makes. It returns -1 if the remedy names no
+// builder, but only missing parts of the input or the settings.
 func (y *yields) tried(ctx context.Context, r *Report, m remedy) (int64, error) {
 	if m.Builder == "" {
 		return -1, nil
@@ -297,8 +297,8 @@ func (r *Report) Also() (out []string) {
 	return out
 }
 
-// counted returns the sum of the counters whose names begin with a prefix: sites/ counts the error sites that got a
-// hint, found/ all of them.
+// counted returns the sum of the counters whose names begin with a prefix: sites/ counts the error sites with a hint,
+// found/ all error sites.
 func (y *Yield) counted(prefix string) (n int64) {
 	for name, of := range y.Counters {
 		if strings.HasPrefix(name, prefix) {

@@ -36,7 +36,7 @@ type Report struct {
 	// NotCompiled is the reason why torch.compile failed; empty if it didn't.
 	NotCompiled string `json:"torch_not_compiled,omitempty"`
 
-	left time.Duration // the part of Options.Budget that is left; compilation doesn't use any of it
+	left time.Duration // the remaining part of Options.Budget, to which compilation does not count
 }
 
 // floor is the machine's own throughput with a given number of threads.
@@ -159,7 +159,7 @@ func newData(v, mib int) *data {
 	n := d.rows * v
 	d.s, d.t, d.grad = large[float32](n), large[float32](n), large[float32](n)
 	d.bs, d.bt = large[uint16](n), large[uint16](n)
-	for i := range d.grad { // touches each page, because the first access to a page costs system time
+	for i := range d.grad { // touch each page, because the first access to a page takes system time
 		d.grad[i] = 1
 	}
 	r := rand.New(rand.NewPCG(1, 2))
@@ -175,7 +175,7 @@ func newData(v, mib int) *data {
 	return d
 }
 
-// task is a timed operation. Its function do processes the given number of entries.
+// task is a timed operation. do processes the given number of entries.
 type task struct {
 	entries int
 	do      func() error
@@ -260,14 +260,14 @@ func (m *measurement) plan(at place) error {
 		if err != nil {
 			return err
 		}
-		times := max(16, o.MiB<<14/v) // about 2 ms, so that a cold first call hardly matters
+		times := max(16, o.MiB<<14/v) // about 2 ms, so that a cold first call is negligible
 		l.cached = m.add(times*v*th, spread(th, th, d.repeat(one, k, times)))
 		m.lines = append(m.lines, l)
 	}
 	return nil
 }
 
-// time runs all tasks one after another in each round, until the budget is used up.
+// time runs all tasks one after another in each round, until the budget is exhausted.
 func (m *measurement) time(ctx context.Context) error {
 	for round := range m.o.Rounds {
 		for _, t := range m.tasks {

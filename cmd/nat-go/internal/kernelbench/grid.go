@@ -20,7 +20,7 @@ import (
 	"github.com/nat-go/nat-go/kernels"
 )
 
-// point is a kind of row that occurs in training, with the options for computing it.
+// point is a kind of row that occurs in training, with the options for the kernel.
 type point struct {
 	name  string
 	fill  func(r *rand.Rand, s, t []float32)
@@ -266,7 +266,7 @@ func (t *torch) load(b *kernels.Batch, tau float64) error {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	path := filepath.Join(dir, "rows")
-	f, err := os.Create(path) //nolint:gosec // in a folder of our own
+	f, err := os.Create(path) //nolint:gosec // in a temporary folder
 	if err != nil {
 		return err
 	}

@@ -17,8 +17,9 @@ import (
 var torchScript string
 
 // torch is a Python process that computes the same losses on request, in the fastest of several forms that
-// torch.compile fuses, so that its rounds can be interleaved with ours. Its allocator is set to keep memory, because by
-// default most of torch's time goes into page faults, which would make our kernels look better.
+// torch.compile fuses, so that its rounds can be interleaved with the kernels'. Its allocator is configured to keep
+// memory, because by default torch spends most of its time in page faults, which would distort the comparison in the
+// kernels' favour.
 type torch struct {
 	cmd     *exec.Cmd
 	in      io.WriteCloser

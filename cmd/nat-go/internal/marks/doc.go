@@ -2,5 +2,5 @@
 // run, and `dataset.marks` makes a later run omit the rejected records.
 //
 // A record is identified by the hash of its content, so a mark applies in every run that contains the record,
-// regardless of the record's number. The later of two marks on a record wins.
+// regardless of the record's number. If a record has several marks, the last one applies.
 package marks

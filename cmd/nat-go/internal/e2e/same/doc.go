@@ -1,3 +1,3 @@
-// Package same guards the output of users' runs against changes to the program's structure. It runs a fixed set of jobs
-// in every way that a run can be executed, and compares hashes of the outputs with a committed file.
+// Package same checks that changes to the program's structure don't affect the output of runs. It runs a fixed set of
+// jobs in all supported ways, and compares hashes of the outputs with a committed file.
 package same
