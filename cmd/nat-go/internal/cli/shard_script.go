@@ -104,8 +104,8 @@ type scripts interface {
 	Files(engines.Run) ([]engines.File, error)
 }
 
-// command completes the command that writes an engine's scripts. Unless program is nil, it gets the path of nat-go on
-// the nodes.
+// command completes the command that writes an engine's scripts. Unless program is nil, it is set to the path of
+// nat-go on the nodes.
 func (s *script) command(cmd *cobra.Command, program *string, of scripts) *cobra.Command {
 	cmd.Args = cobra.MaximumNArgs(1)
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {

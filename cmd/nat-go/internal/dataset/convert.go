@@ -86,7 +86,7 @@ func tidy(dir string) func() {
 	if _, err := os.Stat(dir); dir == "" || err == nil {
 		return func() {}
 	}
-	return func() { _ = os.Remove(dir) } // fails, as intended, if the folder is not empty
+	return func() { _ = os.Remove(dir) } // intentionally fails if the folder is not empty
 }
 
 // write writes all text rows and token rows before any file gets its final name, so that no files remain if one

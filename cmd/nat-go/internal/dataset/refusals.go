@@ -77,7 +77,7 @@ func (r *refusals) begin(f rows.Format, o rows.Options) {
 	}
 }
 
-// note counts n records refused for a reason. It distinguishes at most most reasons.
+// note counts n records refused for a reason. most is the maximum number of distinct reasons.
 func (r *refusals) note(why string, n int64, most int) {
 	_, known := r.count[why]
 	if !known && len(r.count) >= most {

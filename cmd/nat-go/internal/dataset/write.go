@@ -35,7 +35,7 @@ type Spec struct {
 	Decisions *curate.Decisions
 	Formats   []Format // formats built from token batches are skipped, because WriteTokens writes them
 	Options   rows.Options
-	Dropped   func(ledger.Drop)       // called for each record that a format can't represent, and for each turn without a row
+	Dropped   func(ledger.Drop)       // called for records that a format can't represent and turns without a row
 	Gates     curate.Gates            // the settings with which the decisions were made
 	NotKept   func(ledger.Drop)       // called for every record that was dropped before rows were built; may be nil
 	Progress  func(first, end uint64) // called before each group in the log with its range of records; may be nil

@@ -105,7 +105,7 @@ func (t *Trainer) ask(ctx context.Context, in *Input, scratch string) (*asked, e
 	}
 	defer context.AfterFunc(ctx, func() { p.Kill(ctx.Err()) })()
 	go func() {
-		_, _ = p.Stdin.Write(append(question, '\n')) // ignore the error, because a script that doesn't read its input doesn't answer
+		_, _ = p.Stdin.Write(append(question, '\n')) // a script that doesn't read its input doesn't answer
 		p.Stdin.Close()
 	}()
 	<-answered // wait: when ctx is done, the script is killed and its output ends

@@ -44,8 +44,8 @@ type Request struct {
 	Load     func(tokenizer string) (*tokenizer.Tokenizer, error)
 }
 
-// Examine compares, for each input, the trainer's tokens and loss mask with ours. If requested, it also compares the
-// folder that the model is served from with the one it is trained with.
+// Examine compares, for each input, the trainer's tokens and loss mask with nat-go's. If requested, it also compares
+// the folder from which the model is served with the folder used for training.
 func Examine(ctx context.Context, r Request) (*Report, error) {
 	switch {
 	case r.Trainer != trainers[0]:

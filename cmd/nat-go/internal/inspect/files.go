@@ -244,7 +244,7 @@ type Stored struct {
 	Given    int64             `json:"given_tokens"`   // tokens in the trained calls' prompts, as recorded
 	Written  int64             `json:"written_tokens"` // tokens in the trained calls' answers, as recorded
 	Versions map[string]int64  `json:"versions,omitempty"`
-	Newer    map[string]string `json:"newer,omitempty"` // versions that are newer than the newest tested one, with the latter
+	Newer    map[string]string `json:"newer,omitempty"` // versions newer than the newest tested one, with that one
 	Fidelity map[string]int64  `json:"fidelity,omitempty"`
 	Gaps     map[string]int64  `json:"gaps,omitempty"`
 	Rising   map[string]int64  `json:"rising,omitempty"`

@@ -136,7 +136,7 @@ func (m *File) write() error {
 	if text.Len() > maxBytes {
 		return fmt.Errorf("too many marks in %s: %d bytes, the maximum is %d", m.path, text.Len(), maxBytes)
 	}
-	return durable.WriteOutput(m.path, text.Bytes()) // the path may be a link to marks that several runs share
+	return durable.WriteOutput(m.path, text.Bytes()) // the path may be a link to a marks file shared by several runs
 }
 
 // lockPatience is the maximum time that Put waits while other programs write marks. A write takes milliseconds.
@@ -144,9 +144,9 @@ const lockPatience = 30 * time.Second
 
 // lockFolder locks the folder of a marks file, so that no other view writes the file between the time it is read and
 // the time it is replaced. The file itself can't be locked, because it is replaced and may not exist yet. Closing the
-// folder unlocks it.
+// returned folder releases the lock.
 func lockFolder(path string) (*os.File, error) {
-	path, err := durable.Linked(path) // the folder of the link's target, because writing follows links
+	path, err := durable.Linked(path) // the folder of the link's target, because WriteOutput follows links
 	if err != nil {
 		return nil, err
 	}

@@ -27,7 +27,7 @@ const (
 type Error struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
-	Where   string `json:"where,omitempty"` // faulty part of the frame: "traces", "/collator/teacher"
+	Where   string `json:"where,omitempty"` // invalid part of the request, such as "traces", "/collator/teacher"
 }
 
 func (e *Error) Error() string {
@@ -60,7 +60,7 @@ func readFrame(in io.Reader, limit int64) ([]byte, error) {
 		return nil, problem(tooLarge, "",
 			"the frame has %d bytes; the limit is %d: send fewer traces at a time", n, limit)
 	}
-	// The buffer grows as bytes arrive, so a large declared length alone doesn't use up memory.
+	// The buffer grows as bytes arrive, so that a frame that only claims to be large can't exhaust memory.
 	var frame bytes.Buffer
 	if got, err := io.CopyN(&frame, in, n); err != nil {
 		return nil, fmt.Errorf("unexpected end of input after %d of %d bytes of a frame", got, n)

@@ -32,10 +32,10 @@ type Service struct {
 	body      bytes.Buffer // buffer with the body of the last answer
 }
 
-// Close ends the programs that builders have started, and frees the tokenizer.
+// Close stops the programs started by builders, and closes the tokenizer.
 func (v *Service) Close() {
 	for _, c := range v.closers {
-		_ = c.Close() // closing saves nothing, so errors are harmless
+		_ = c.Close() // nothing is written on close, so errors don't matter
 	}
 	v.tokenizer.Close()
 }
@@ -76,7 +76,7 @@ type failure struct {
 // Serve answers frames until the input ends or the context is done. It returns an error if the settings are invalid,
 // the input ends inside a frame, or reading or writing fails.
 func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
-	// A read that is blocked when the context is done remains blocked until the input ends.
+	// If the context is done while a read is blocked, the read remains blocked until the input ends.
 	settings, err := finetune.UnlessEnded(ctx, func() (*Settings, error) { return readSettings(in) })
 	var service *Service
 	if err == nil {
@@ -86,7 +86,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 		if bad, ok := errors.AsType[*Error](err); ok {
 			err = errors.Join(err, writeFrame(out, failure{Error: bad}, nil))
 		}
-		if err == io.EOF || ctx.Err() != nil { // there won't be any requests
+		if err == io.EOF || ctx.Err() != nil { // the input ended or the context is done before the first frame
 			return nil
 		}
 		return err
@@ -160,12 +160,12 @@ func (v *Service) respond(ctx context.Context, f received, out io.Writer) error 
 // endOfAnswer is the time limit for completing an answer once the context is done.
 const endOfAnswer = 2 * time.Second
 
-// send writes a frame. If the context is done during a write, send still completes the frame if the reader accepts it
-// in time, because a partial frame would be useless. A write that is still blocked after that stays blocked until the
+// send writes a frame. If the context is done during a write, send gives the reader endOfAnswer to accept the rest of
+// the frame, because a partial frame is useless. A write that is still blocked after that remains blocked until the
 // program exits.
 func send(ctx context.Context, out io.Writer, head any, body []byte) error {
 	written := make(chan error, 1)
-	go func() { written <- writeFrame(out, head, body) }() // wait: the channel has room for one value
+	go func() { written <- writeFrame(out, head, body) }() // wait: the channel is buffered
 	select {
 	case err := <-written:
 		return err
@@ -271,7 +271,7 @@ func (v *Service) collate(ctx context.Context, list json.Raw, a *Answer) (*batch
 	return made, nil
 }
 
-// build makes records from the examples, one task after another, in the order of the tasks' first examples.
+// build makes records from the examples, grouped by task, in the order in which the tasks first occur.
 func (v *Service) build(
 	ctx context.Context, examples []*ttc.Example, books *ledger.Book, drop func(ledger.Drop),
 ) ([][]collator.Item, error) {

@@ -11,7 +11,7 @@ const maxGrams = 4 << 20
 
 // Index holds the benchmarks' runs of words. Call Add for all benchmarks, then Count for all examples, then Find.
 type Index struct {
-	OneIn uint64 // the index contains one in OneIn of the benchmarks' runs; a power of two
+	OneIn uint64 // the index holds one in OneIn of the benchmarks' runs; a power of two
 
 	slots  []slot // hash table with open addressing, indexed by the upper bits of a run's hash
 	filter []uint64
@@ -27,7 +27,7 @@ type Index struct {
 type slot struct {
 	gram  uint64 // hash of the run; 0 if the slot is free
 	place uint32
-	tally uint32 // 1 + index of the run's tally; 0 if the run has none
+	tally uint32 // 1 + index of the run's tally; 0 if the run doesn't have a tally
 }
 
 // Place is a text's location in a benchmark.
@@ -131,8 +131,8 @@ func (x *Index) rehash(size int) {
 	}
 }
 
-// held calls found for each of a text's runs that the index contains. A filter with at least 8 bits per run in the
-// index avoids most of the cache misses that look-ups in slots would cause.
+// held calls found for each of a text's runs that the index contains. A filter with at least 8 bits per run avoids
+// most of the cache misses that lookups in slots would cause.
 func (x *Index) held(text string, found func(s *slot, from, to int)) {
 	if x.filter == nil {
 		x.filter = make([]uint64, len(x.slots)/16)
@@ -163,7 +163,7 @@ func (x *Index) held(text string, found func(s *slot, from, to int)) {
 	}
 }
 
-// bits returns a run's bits in the filter. They are three bits in one word, because with a single bit, about a tenth of
+// bits returns a run's bits in the filter. There are three bits, all in one word. With a single bit, about a tenth of
 // the runs that aren't in the index would pass the filter.
 func (x *Index) bits(gram uint64) (word, bits uint64) {
 	return gram >> 14 & uint64(len(x.filter)-1), 1<<(gram>>8&63) | 1<<(gram>>46&63) | 1<<(gram>>58)
@@ -194,10 +194,11 @@ func (x *Index) Count(of Role, text string) {
 }
 
 // minCommon is the minimum number of examples with a common run, unless more than half of all examples have it. In a
-// small data set, 5 % is only a few examples, which may well be contaminated.
+// small data set, 5 % is only a few examples, all of which may be contaminated.
 const minCommon = 10
 
-// common reports whether a run occurs in so many examples, in messages of one role, that it belongs to the environment.
+// common reports whether a run occurs in so many examples, in messages of one role, that it is assumed to be part of
+// the environment.
 func (x *Index) common(of *[numRoles]tally) bool {
 	few := max(x.examples/20, min(minCommon-1, x.examples/2))
 	for _, t := range of {

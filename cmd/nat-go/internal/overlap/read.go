@@ -26,7 +26,7 @@ const (
 // Read adds the text in a file. It adds every string in JSON or in a table, and every line and paragraph in other
 // files. A file with the extension .txt is always read as lines.
 func (x *Index) Read(ctx context.Context, path string) error {
-	if strings.HasSuffix(strings.ToLower(path), ".txt") { // even if its first line has commas or a bracket
+	if strings.HasSuffix(strings.ToLower(path), ".txt") { // even if its first line looks like CSV or JSON
 		in, err := durable.Open(path)
 		if err != nil {
 			return err

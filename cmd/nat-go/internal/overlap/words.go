@@ -60,7 +60,8 @@ type gram struct {
 	from, to int
 }
 
-// scanner finds the runs in a text. It returns them in batches, so that the cache misses of a batch's look-ups overlap.
+// scanner finds the runs in a text. It returns them in batches, so that the cache misses of a batch's lookups
+// overlap.
 type scanner struct {
 	text    string
 	at      int
@@ -95,7 +96,7 @@ func (s *scanner) next() []gram {
 		if s.words > 0 && s.words < runLength && s.letters >= minLetters {
 			found = append(found, gram{mix(s.rolling + uint64(s.words)), 0, len(s.text)})
 		}
-		s.words = runLength // so that the next call does not return the whole text again
+		s.words = runLength // so that the next call doesn't return the whole text again
 	}
 	return found
 }

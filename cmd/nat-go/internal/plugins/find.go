@@ -20,12 +20,12 @@ import (
 // prefix is the file name prefix of plugins on PATH. In the plugin folder, names may omit it.
 const prefix = "nat-go-builder-"
 
-// Found is a plugin's program.
+// Found is a plugin that was found.
 type Found struct {
 	Name string `json:"name"`
 	Path string `json:"path"`
 	Via  string `json:"via"` // "config", "plugin folder", "PATH"
-	// Python is the module that serves the builders, if Path is an interpreter.
+	// Python is the name of the module that serves the builders, if Path is an interpreter.
 	Python string `json:"python,omitempty"`
 }
 
@@ -40,7 +40,7 @@ func userFolder() (string, error) {
 	return filepath.Join(dir, "nat-go", "plugins"), err
 }
 
-// Find returns a plugin's program, which is the one at path or, if path is empty, the one found by name.
+// Find returns the plugin at path or, if path is empty, the one found by name.
 func Find(name, path string) (Found, error) {
 	if path != "" {
 		return Found{Name: name, Path: path, Via: "config"}, nil
@@ -62,8 +62,8 @@ func Find(name, path string) (Found, error) {
 	return Found{}, fmt.Errorf("unknown plugin %q: specify its path under plugins, or put %s%s into %s or on PATH", name, prefix, name, folder)
 }
 
-// Locate returns the program that serves a configured plugin. For a Python module, this is the configured interpreter
-// or the one in the active virtual environment.
+// Locate returns the program that serves a configured plugin. For a Python module, the program is the configured
+// interpreter or the one in the active virtual environment.
 func Locate(c config.Plugin) (Found, error) {
 	if c.Python == "" {
 		return Find(c.Name, c.Path)
@@ -126,8 +126,8 @@ func executable(path string) bool {
 	return err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0
 }
 
-// Spec returns the specification for running a plugin, as configured or else as found by name, with the checksum from
-// the configuration or the lock.
+// Spec returns the specification for running a plugin, either as configured or as found by name, with the checksum
+// from the configuration or the lock file.
 func Spec(name string, configured []config.Plugin, lock *Lock) (host.Spec, error) {
 	c := config.Plugin{Name: name}
 	for _, p := range configured {
@@ -151,15 +151,17 @@ func Spec(name string, configured []config.Plugin, lock *Lock) (host.Spec, error
 	return spec, err
 }
 
-// Limits on the number and total size of the files that are locked with a script. No real plugin needs as much.
+// Limits on the number and total size of the files that are locked with a script. Real plugins are far below these
+// limits.
 const (
 	maxBeside      = 256
 	maxBesideBytes = 64 << 20
 )
 
-// SiblingSums returns the SHA-256 sums of the files that belong to a script, keyed by name. These are the files in its
-// folder with the same extension, such as the *.py files next to a main.py, which may import them. A compiled program
-// or a script without an extension doesn't have any. Modules in subfolders and installed packages are not covered.
+// SiblingSums returns the SHA-256 sums of the files that belong to a script, keyed by name. These are the files in
+// its folder with the same extension, such as the *.py files next to a main.py, which may import them. There are none
+// for a compiled program or a script without an extension. Modules in subfolders and installed packages are not
+// included.
 func SiblingSums(path string) (map[string]string, error) {
 	ending := filepath.Ext(path)
 	if script, err := isScript(path); err != nil || !script || ending == "" {
@@ -180,7 +182,7 @@ func SiblingSums(path string) (map[string]string, error) {
 		full := filepath.Join(dir, name)
 		info, err := os.Stat(full)
 		if err != nil || !info.Mode().IsRegular() {
-			continue // a dangling link can't be imported
+			continue // a dangling symbolic link can't be imported
 		}
 		if size += info.Size(); size > maxBesideBytes || len(sums) == maxBeside {
 			return nil, fmt.Errorf("%s has more than %d files or %d MiB of *%s: move the plugin to its own folder", dir, maxBeside, maxBesideBytes>>20, ending)
@@ -192,7 +194,7 @@ func SiblingSums(path string) (map[string]string, error) {
 	return sums, nil
 }
 
-// isScript reports whether a file begins with #!, which precedes the name of the program that runs it.
+// isScript reports whether a file begins with #!.
 func isScript(path string) (bool, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -85,8 +85,8 @@ func ReadLock(dir string) (*Lock, error) {
 	return l, nil
 }
 
-// check returns an error for an entry that is empty, without checksums, or with malformed ones, which would never match
-// a file.
+// check returns an error if an entry is empty, or if its checksums are missing or malformed. A malformed checksum
+// would never match a file.
 func (e *Entry) check() error {
 	switch {
 	case e == nil:
@@ -137,7 +137,7 @@ func (l *Lock) pin(spec *host.Spec) error {
 	return nil
 }
 
-// Check compares a running plugin with its entry in the lock, if it has one.
+// Check compares a running plugin with its entry in the lock file, if there is one.
 func (l *Lock) Check(name string, p *host.Plugin) error {
 	if l == nil || l.Plugins[name] == nil {
 		return nil
@@ -156,8 +156,8 @@ func (l *Lock) Check(name string, p *host.Plugin) error {
 	return nil
 }
 
-// Add locks a running plugin. sum is the checksum of its program or Python package, and beside contains the sums of its
-// other files (see Sums). Checksums for other platforms are kept as long as the version is the same.
+// Add locks a running plugin. sum is the checksum of its program or Python package, and beside contains the sums of
+// its other files (see Sums). Checksums for other platforms are kept if the version is unchanged.
 func (l *Lock) Add(spec host.Spec, p *host.Plugin, sum string, beside map[string]string) {
 	e := describe(p)
 	e.Files = beside

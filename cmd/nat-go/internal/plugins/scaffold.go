@@ -44,7 +44,7 @@ func New(dir, name, lang, replace, version string) (string, error) {
 	if lang != "python" {
 		return out, nil
 	}
-	// The Python plugin is the example under another name.
+	// The Python plugin is a renamed copy of the example.
 	rename := strings.NewReplacer("best-of-n", name, "best_of_n", ident)
 	for _, f := range []string{"best_of_n.py", "test_best_of_n.py", "pyproject.toml"} {
 		text, err := examples.Python.ReadFile("python-builder/" + f)
@@ -58,8 +58,8 @@ func New(dir, name, lang, replace, version string) (string, error) {
 	return out, nil
 }
 
-// writeTemplates fills in the templates in one folder, and writes the results to another. As it only substitutes
-// values, it doesn't use package text/template, which would make the linker keep every exported method in a program.
+// writeTemplates expands the templates in one folder and writes the results to another. It only substitutes values
+// and doesn't use package text/template, which would keep the linker from removing unused exported methods.
 func writeTemplates(out, from string, fill *strings.Replacer) error {
 	return fs.WalkDir(templates, from, func(p string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {

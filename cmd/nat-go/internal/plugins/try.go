@@ -168,7 +168,7 @@ func Groups(
 	return groups, drops, nil
 }
 
-// Findings gives a plugin's findings about a builder's settings a code. Their pointers are relative to the builder's
+// Findings adds codes to a plugin's findings about a builder's settings. Their pointers are relative to the builder's
 // block.
 func Findings(fs []finding.Finding) []finding.Finding {
 	for i := range fs {

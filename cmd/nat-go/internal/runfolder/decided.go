@@ -20,7 +20,7 @@ import (
 type Decided struct {
 	Salt   string            `json:"salt"`
 	Hashes map[string]string `json:"hashes"`
-	// Accepted lists the names of values whose later changes the user accepted.
+	// Accepted lists the names of the changed values that the user has accepted.
 	Accepted []string `json:"accepted,omitempty"`
 }
 
@@ -40,7 +40,7 @@ func (d *Decided) Add(name, value string) {
 	d.Hashes[name] = hex.EncodeToString(sum[:16])
 }
 
-// Changed compares d with a later Decided. It returns the names whose values differ, or that only one has.
+// Changed compares d with a later Decided. It returns the names whose values differ or exist in only one of the two.
 func (d *Decided) Changed(now *Decided) []string {
 	names := map[string]string{}
 	maps.Copy(names, d.Hashes)

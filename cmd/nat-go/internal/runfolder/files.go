@@ -31,7 +31,7 @@ func Lookup(files []File, rel string) File {
 	return f
 }
 
-// Until returns a copy of f for a file that has the path temp until it is renamed into place.
+// Until returns a copy of f whose file is at the path temp until it is renamed into place.
 func (f File) Until(temp string) File {
 	f.temp = temp
 	return f
@@ -54,9 +54,9 @@ func (f Folder) isExcluded(rel string) bool {
 	return false
 }
 
-// Walk calls do for every file in the folder that the manifest covers, with the file's path relative to the folder. It
-// doesn't follow links, and skips temporary files. There may be millions of files with a teacher's answers, so Walk
-// calls do only once for their folder, with a path that ends in a slash.
+// Walk calls do for every file in the folder that the manifest covers, with the file's path relative to the folder.
+// It doesn't follow links, and skips temporary files. For the teacher's answers, of which there may be millions, Walk
+// calls do only once, with the path of their folder followed by a slash.
 func (f Folder) Walk(do func(rel string, info fs.FileInfo) error) error {
 	return filepath.WalkDir(string(f), func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
@@ -79,7 +79,7 @@ func (f Folder) Walk(do func(rel string, info fs.FileInfo) error) error {
 	})
 }
 
-// Temporaries counts the temporary files in the folder, which are from commands that were killed or are still running.
+// Temporaries counts the folder's temporary files, which belong to commands that were killed or are still running.
 func (f Folder) Temporaries() (n int, err error) {
 	err = filepath.WalkDir(string(f), func(path string, e fs.DirEntry, err error) error {
 		if err == nil && e.Type().IsRegular() && durable.Temporary(e.Name()) {

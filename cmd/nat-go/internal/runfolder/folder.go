@@ -39,7 +39,7 @@ func (f Folder) Begun() string { return f.path("records", "begun.json") }
 // Decisions returns the file with curation's decision on every record of the log.
 func (f Folder) Decisions() string { return f.path("records", "decisions.bin") }
 
-// Contamination returns the file that lists the records that share words with the files specified in
+// Contamination returns the file that lists the records that overlap with the files specified in
 // dataset.contamination.
 func (f Folder) Contamination() string { return f.path("contamination.jsonl") }
 
@@ -99,7 +99,7 @@ func Has(path string) bool {
 	return err == nil
 }
 
-// IsRun reports whether the folder is a run's, which contains job.json, manifest.json or records/begun.json.
+// IsRun reports whether the folder is a run folder: it contains job.json, manifest.json or records/begun.json.
 func (f Folder) IsRun() bool { return Has(f.Job()) || Has(f.Manifest()) || Has(f.Begun()) }
 
 // List lists the runs directly in each root, sorted by name. A root need not exist. It must not be in object storage.

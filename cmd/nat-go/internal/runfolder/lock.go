@@ -19,7 +19,7 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// Holder identifies the process that is working on a run, or that died while working on it.
+// Holder identifies the process that holds a run's lock, or that died while holding it.
 type Holder struct {
 	Command string    `json:"command"` // the command line, without nat-go and some of the arguments
 	Process int       `json:"process"`
@@ -33,7 +33,8 @@ func (h *Holder) String() string {
 		h.Since.Format(time.DateTime))
 }
 
-// attempts returns how many times to retry taking a lock whose recorded holder is h, at intervals of a millisecond.
+// attempts returns the number of times to retry taking a lock whose recorded holder is h. Retries are a millisecond
+// apart.
 func (h *Holder) attempts() int {
 	if h == nil { // the holder has just taken the lock, or is releasing it
 		return 20
@@ -45,20 +46,20 @@ func (h *Holder) attempts() int {
 	return 0
 }
 
-// Lock gives its holder the right to write to a run folder; every writer must hold it. The lock is released when the
-// process ends, even if the process is killed.
+// Lock is the lock on a run folder, which every process that writes to the folder must hold. The lock is released
+// when the process ends, even if the process is killed.
 type Lock struct {
 	Folder Folder
-	// Left is the lock's last holder, if it was interrupted while working; nil otherwise.
+	// Left is the previous holder if it was interrupted while working, and nil otherwise.
 	Left *Holder
 
 	file     *os.File
 	writeErr error // why writing the holder failed; not fatal, so that a user can free space on a full disk
-	keep     bool  // whether Close must keep the holder in the lock file, because renames are unfinished
+	keep     bool  // whether Close must keep the holder in the lock file, because some files haven't been renamed yet
 	holder   Holder
 }
 
-// Busy is the error for a run folder that another process is working on.
+// Busy is the error for a run folder that is locked by another process.
 type Busy struct {
 	Folder Folder
 	Holder *Holder // nil means unknown
@@ -91,7 +92,7 @@ func (f Folder) Lock(command string) (*Lock, error) {
 	}
 }
 
-// pause is how long LockSoon waits between attempts.
+// pause is the time that LockSoon waits between attempts.
 const pause = 50 * time.Millisecond
 
 // LockSoon takes the lock for a short task. If another process holds it, LockSoon retries until patience has elapsed or
@@ -147,8 +148,8 @@ func attempt(file *os.File, how int) (left *Holder, busy bool, err error) {
 // maxHolder is the maximum number of bytes of a lock file that are read.
 const maxHolder = 1 << 20
 
-// readHolder returns the process that holds the lock, or that was interrupted while holding it. It returns nil if there
-// isn't such a process, or if the process is unknown.
+// readHolder returns the process that holds the lock, or that was interrupted while holding it, or nil if there is no
+// such process or it is unknown.
 func readHolder(f *os.File, busy bool) (*Holder, error) {
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
@@ -163,10 +164,10 @@ func readHolder(f *os.File, busy bool) (*Holder, error) {
 	}
 	h := new(Holder)
 	if json.Unmarshal(text, h) != nil {
-		if busy { // the holder is writing
+		if busy { // the holder is still writing its entry
 			return nil, nil
 		}
-		return &Holder{Command: "?"}, nil // the holder died while writing
+		return &Holder{Command: "?"}, nil // the holder died while writing its entry
 	}
 	return h, nil
 }
@@ -208,7 +209,7 @@ func (l *Lock) Check() error {
 // Finished records that the work announced by Place is done, as is any that an earlier holder left unfinished.
 func (l *Lock) Finished() { l.keep, l.Left = false, nil }
 
-// Close releases the lock. It may be called twice.
+// Close releases the lock. Calling it again has no effect.
 func (l *Lock) Close() {
 	if l == nil || l.file == nil {
 		return
@@ -218,9 +219,10 @@ func (l *Lock) Close() {
 		if left != nil && !left.converts() { // for other commands, missing files already show the interruption
 			left = nil
 		}
-		_ = l.write(left) // if writing fails, this command will seem interrupted to the next holder
+		_ = l.write(left) // if writing fails, the next holder treats this command as interrupted
 	}
-	// A process that is just being started has a copy of the lock, which closing the file would not release.
+	// A process that is just being started has a copy of the file descriptor, so closing the file wouldn't release the
+	// lock.
 	_ = unix.Flock(int(l.file.Fd()), unix.LOCK_UN)
 	l.file.Close()
 	l.file = nil

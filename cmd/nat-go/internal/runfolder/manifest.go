@@ -22,8 +22,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// Manifest describes a run and lists its files. It doesn't contain the time of the run, and contains paths outside the
-// folder only as the user specified them.
+// Manifest describes a run and lists its files. It doesn't record the time of the run. Paths outside the folder are
+// recorded as the user specified them.
 type Manifest struct {
 	NatGo    string                      `json:"nat_go"` // version of the program
 	Log      int                         `json:"record_log_version"`
@@ -55,7 +55,7 @@ type Manifest struct {
 type Fidelity struct {
 	Calls map[string]int64 `json:"calls"`          // number of calls by the fidelity of their text
 	Gaps  map[string]int64 `json:"gaps,omitempty"` // calls with missing parts, by the missing part
-	// partial calls, by the gaps that make them partial, joined by "+"
+	// number of partial calls, keyed by their gaps joined by "+"
 	Rising map[string]int64 `json:"rising,omitempty"`
 	Proven map[string]int64 `json:"proven,omitempty"` // number of calls with each proof
 }
@@ -74,7 +74,7 @@ type Contamination struct {
 	Overlaps []Overlap `json:"overlaps"`
 }
 
-// Overlap is the longest run of words that a record shares with the files specified in dataset.contamination.
+// Overlap is the longest passage that a record shares with the files specified in dataset.contamination.
 type Overlap struct {
 	Record  uint64 `json:"record"` // its ordinal
 	Example string `json:"example"`
@@ -99,7 +99,7 @@ const (
 // Other states of a run.
 const (
 	Running     = "running"     // a process is working on it
-	Interrupted = "interrupted" // it can be resumed
+	Interrupted = "interrupted" // the process ended before the run did; the run can be resumed
 	Unreadable  = "unreadable"
 )
 
@@ -185,12 +185,12 @@ type RowFile struct {
 	Rows  int64  `json:"rows"`
 	Bytes int64  `json:"bytes"`
 	XXH3  string `json:"xxh3"` // 128-bit xxh3 of the content, hex
-	// ReadOtherwise lists the changes that JSON Lines undergo when read with the Hugging Face datasets library, which
-	// trainers use to load rows.
+	// ReadOtherwise lists the ways in which the Hugging Face datasets library, which trainers use to load rows, changes
+	// the rows when it reads the JSON Lines.
 	ReadOtherwise []string `json:"read_otherwise,omitempty"`
 }
 
-// BeforeJSON is the suffix of a change that is made only by versions of datasets without support for JSON values.
+// BeforeJSON is the suffix of changes made only by versions of datasets that don't support JSON values.
 const BeforeJSON = ", before datasets 4.7"
 
 // ReadToday returns the changes in ReadOtherwise that current versions of datasets make.

@@ -66,7 +66,7 @@ func (f Folder) settle(left *Holder) *Holder {
 	switch {
 	case left == nil || !left.converts():
 		return left
-	case left.Placing == nil: // nothing was changed
+	case left.Placing == nil: // nothing had been changed
 		return nil
 	}
 	p := left.Placing
@@ -92,8 +92,9 @@ func (f Folder) settle(left *Holder) *Holder {
 	return nil
 }
 
-// isValid reports whether each temporary file is next to the file that it becomes, and all paths except the manifest's
-// are in the data set. This check is needed because any user may have written the lock file, which contains the paths.
+// isValid reports whether each temporary file is next to the file that it becomes, and all paths except the
+// manifest's are in the data set. The check is needed because the paths come from the lock file, which may have been
+// written by another user.
 func (p *Placing) isValid() bool {
 	in := func(name string) bool {
 		first, _, _ := strings.Cut(path.Clean(name), "/")

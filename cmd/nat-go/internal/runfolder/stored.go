@@ -65,7 +65,7 @@ func (s Stored) Publish(ctx context.Context, f Folder) error {
 	}
 	err = Transfer(ctx, maxTransfers, len(names), func(ctx context.Context, i int) error {
 		err := s.Send(ctx, f.path(filepath.FromSlash(names[i])), names[i])
-		if i < 2 && errors.Is(err, fs.ErrNotExist) { // the first two files don't exist in every run
+		if i < 2 && errors.Is(err, fs.ErrNotExist) { // some runs lack the first two files
 			return nil
 		}
 		return err

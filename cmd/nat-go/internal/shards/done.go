@@ -90,7 +90,7 @@ func (f Folder) ReadStage(p *Plan, stage Stage) (all []*Done, missing []int, err
 type State struct {
 	Stage   Stage `json:"stage"`
 	Done    []int `json:"done"`
-	Running []int `json:"running"` // shards that a process on this machine is working on
+	Running []int `json:"running"` // shards being processed on this machine
 	Missing []int `json:"missing"` // all shards that are not done, including the running ones
 }
 

@@ -36,9 +36,9 @@ func appendAfter(file *os.File, n int64) (appender, error) {
 // Close syncs the additions to disk and closes the file.
 func (a appender) Close() error { return errors.Join(a.Flush(), a.file.Sync(), a.file.Close()) }
 
-// A file of frames consists of blocks of bytes. Each block is preceded by its length and its hash, so that writing can
-// continue after the last complete frame. frameHead is the size of a frame's length and hash, maxFrame the maximum size
-// of a frame.
+// A file of frames consists of blocks of bytes. Each block is preceded by its length and hash, so that an interrupted
+// writer can resume after the last complete frame. frameHead is the size of a frame's length and hash, maxFrame the
+// maximum size of a frame.
 const (
 	frameHead = 4 + 8
 	maxFrame  = 256 << 20
@@ -66,7 +66,7 @@ func continueFrames(path string, keep func(frame []byte) bool) (a appender, err 
 	for {
 		frame, err := in.Next()
 		if err != nil || !keep(frame) {
-			break // the end of the file, a damaged frame, or one that keep rejects
+			break // the end of the file, a damaged frame, or a frame rejected by keep
 		}
 		end += frameHead + int64(len(frame))
 	}
@@ -84,7 +84,7 @@ func (a appender) addFrame(frame []byte) error {
 	var head [frameHead]byte
 	binary.LittleEndian.PutUint32(head[:], uint32(len(frame)))
 	binary.LittleEndian.PutUint64(head[4:], xxh3.Hash(frame))
-	_, _ = a.Write(head[:]) // the next call returns the error
+	_, _ = a.Write(head[:]) // the next write returns the error
 	_, err := a.Write(frame)
 	return err
 }
@@ -235,8 +235,8 @@ type Place struct{ Run, Row int64 }
 // placeWidth is the size of an encoded place.
 const placeWidth = 16
 
-// Order is the file that records the place of each group in a shard's log for stage Group. SortGroups uses the shards'
-// Order files to put all groups into the order that a single run would give them. The file is next to the log. It is
+// Order is the file that records the place of each group in a shard's log for stage Group. SortGroups uses these
+// files to arrange all groups in the order that they would have in a single run. The file is next to the log. It is
 // synced before each of the log's commits, and truncated when the log is. The methods of a nil Order do nothing.
 type Order struct{ appender }
 
@@ -294,8 +294,8 @@ const orderWidth = placeWidth + 4
 // orderMemory is the number of bytes that SortGroups sorts in memory before it uses the disk.
 const orderMemory = 4 << 20
 
-// SortGroups yields the shard number of each group in the shards' logs for stage Group, in the order that a single run
-// would give the groups. scratch is a folder for temporary files.
+// SortGroups yields the shard number of each group in the shards' logs for stage Group, in the order that the groups
+// would have in a single run. scratch is a folder for temporary files.
 func (f Folder) SortGroups(p *Plan, scratch string) iter.Seq2[int, error] {
 	return func(yield func(int, error) bool) {
 		order := extsort.New(orderWidth, orderMemory, scratch)

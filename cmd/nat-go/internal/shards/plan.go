@@ -22,13 +22,13 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// Version is the version of the files written here. Files of other versions are refused.
+// Version is the version of the files that this package writes. Files of other versions are rejected.
 const Version = 6
 
 // MaxShards is the maximum number of shards in a plan.
 const MaxShards = 100_000
 
-// Plan describes how a run is divided. It is written once, and every shard follows it.
+// Plan describes how a run is divided. It is written once, before the first shard starts.
 type Plan struct {
 	Version int                `json:"plan_version"`
 	NatGo   string             `json:"nat_go"` // version of the program
@@ -55,7 +55,7 @@ type Part struct {
 	source.Part
 }
 
-// Folder is a plan's folder, in which its shards leave their files.
+// Folder is a plan's folder, where its shards store their files.
 type Folder string
 
 // planName is the name of the plan file in its folder.
@@ -102,7 +102,7 @@ func (p *Plan) CheckStage(stage Stage) error {
 	return nil
 }
 
-// Shard returns the folder in which a shard leaves its files for a stage.
+// Shard returns the folder where a shard stores its files for a stage.
 func (f Folder) Shard(stage Stage, shard int) runfolder.Folder {
 	return runfolder.Folder(f.path(string(stage), number(shard)))
 }
@@ -304,15 +304,15 @@ func (n *NamedFile) Abort() {
 // MaxConfig is the maximum size of a plan's configuration.
 const MaxConfig = 16 << 20
 
-// Limits on a plan and a shard's manifest. Others may be able to write to the folder that contains them, and anyone can
-// compute the hashes in them.
+// Limits on a plan and a shard's manifest. Other users may be able to write to their folder, and the hashes in these
+// files don't prevent forgery.
 const (
 	maxPlanBytes    = 96 << 20
 	maxRequestBytes = 1 << 20  // limit on Plan.Request
 	maxDoneBytes    = 32 << 20 // limit on a shard's manifest, which lists each batch that the shard wrote
 	maxNamedBytes   = 64 << 20 // limit on a shard's file of ids; see NamedFile
 	maxObjects      = 2 << 20  // maximum number of objects and lists in a plan or a manifest
-	maxGroups       = 1 << 40  // more groups or records than any log has
+	maxGroups       = 1 << 40  // more than the number of groups or records in any log
 )
 
 // decode decodes JSON. If text exceeds the limits on a plan, it returns an error before it allocates memory for the
@@ -324,8 +324,8 @@ func decode(text []byte, into any) error {
 	return json.Unmarshal(text, into)
 }
 
-// check returns an error for a plan that nat-go can't have made. The shards of such a plan might have invalid parts, or
-// read or write files outside the plan's folder.
+// check returns an error for a plan that can't have been made by nat-go. The shards of such a plan might have invalid
+// parts, or read or write files outside the plan's folder.
 func (p *Plan) check() error {
 	if !runfolder.ValidID(p.RunID) {
 		return fmt.Errorf("invalid run id %q", p.RunID)
@@ -365,7 +365,7 @@ func (p *Part) check(inputs int) error {
 	return nil
 }
 
-// check returns an error for a shard's manifest that nat-go can't have made.
+// check returns an error for a shard's manifest that can't have been written by nat-go.
 func (d *Done) check() error {
 	seen := map[string]bool{}
 	for _, f := range d.Files {

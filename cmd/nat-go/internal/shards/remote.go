@@ -26,7 +26,7 @@ import (
 )
 
 // Remote is a plan's folder in object storage, where files have the same names as on disk. A process works on a local
-// copy: it downloads the files that it needs, and uploads the files that it built, with the manifest last.
+// copy: it downloads the files that it needs, and uploads its results, with the manifest last.
 type Remote struct{ runfolder.Stored }
 
 // Remote returns the folder as a Remote if it is in object storage, or nil if it is on disk.
@@ -193,8 +193,8 @@ func (r *Remote) FetchFor(ctx context.Context, dir Folder, p *Plan, stage Stage,
 	return nil
 }
 
-// fetchSpilled downloads the part of a shard's spill with the examples for the shard whose number is part. d is the
-// manifest of the shard that wrote the spill. The downloaded file has holes in place of the other parts.
+// fetchSpilled downloads from a shard's spill the examples for the shard numbered part. d is the manifest of the
+// shard that wrote the spill. The downloaded file is sparse, with holes in place of the other parts.
 func (r *Remote) fetchSpilled(ctx context.Context, dir Folder, d *Done, part int) error {
 	path, folder := dir.Spill(d.Shard), dir.Shard(Build, d.Shard)
 	list := group.SpillList(path)
@@ -280,7 +280,7 @@ func (r *Remote) RewritePaths(dir Folder, text string) string {
 	return strings.ReplaceAll(text, string(dir), string(r.Stored))
 }
 
-// SendCut uploads the cut, if there is one. It first uploads the files that the shards need for writing, which are the
+// SendCut uploads the cut, if there is one. It first uploads the files that the shards need for writing, namely the
 // run's merged log and decisions, and the other files in the cut's folder.
 func (r *Remote) SendCut(ctx context.Context, dir Folder, p *Plan, run runfolder.Folder) error {
 	c, err := dir.ReadCut(p)
@@ -398,7 +398,7 @@ type span struct{ offset, bytes int64 }
 // maxGap is the maximum number of unneeded bytes downloaded to avoid another request.
 const maxGap = 256 << 10
 
-// joinSpans sorts spans by offset, and joins neighbours separated by at most maxGap.
+// joinSpans sorts spans by offset, and joins adjacent spans that are at most maxGap bytes apart.
 func joinSpans(all []span) []span {
 	slices.SortFunc(all, func(a, b span) int { return cmp.Compare(a.offset, b.offset) })
 	var out []span
@@ -418,8 +418,8 @@ func (r *Remote) divideAgain() string {
 		r.Object(path.Dir(cutName)))
 }
 
-// fetchRanges downloads parts of a file into a local file with holes in place of the other parts. If the object ends
-// too early, the error is "<object> is shorter than <short>", where short includes the remedy.
+// fetchRanges downloads parts of a file into a sparse local file, with holes in place of the other parts. If the
+// object ends too early, the error is "<object> is shorter than <short>", where short includes the remedy.
 func (r *Remote) fetchRanges(ctx context.Context, dir Folder, at string, all []span, short string) error {
 	from := r.Object(dir.stored(at))
 	in, err := objects.OfProcess().Open(ctx, from)

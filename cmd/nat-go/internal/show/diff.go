@@ -12,12 +12,12 @@ type Piece struct {
 	Differs bool   `json:"differs,omitempty"`
 }
 
-// maxEdits bounds the work of a comparison. If the comparison needs more edits, everything between the common beginning
-// and the common end of the two texts counts as different.
+// maxEdits bounds the work of a comparison. If the comparison needs more edits, everything between the common prefix
+// and suffix counts as different.
 const maxEdits = 1000
 
 // Limits for marking differences. If two long strings share less than littleShared of the longer string, nearly
-// everything would be marked, so nothing is.
+// everything would be marked, so nothing is marked.
 const (
 	littleShared = 0.15
 	longText     = 200 // bytes; two strings are long if the longer one exceeds this
@@ -70,7 +70,7 @@ func words(s string) []string {
 }
 
 // Diff sets inX[i] if x[i], and inY[i] if y[i], is not part of a longest common subsequence of x and y. If more than
-// maxEdits edits are needed, it sets the entries of all items between the common beginning and the common end.
+// maxEdits edits are needed, it sets the entries of all items between the common prefix and suffix.
 func Diff[T comparable](x, y []T, inX, inY []bool) {
 	lo := 0
 	for lo < len(x) && lo < len(y) && x[lo] == y[lo] {
@@ -113,8 +113,8 @@ func step(v []int, k, d int) (i int, down bool) {
 	return v[k-1+d] + 1, false
 }
 
-// edits is the forward pass of Myers' algorithm. trace[d] contains, for each diagonal k, the position in x that d edits
-// reach. The index is k+d+1, so that both neighbours of the outermost diagonals exist.
+// edits is the forward pass of Myers' algorithm. trace[d] contains, for each diagonal k, the position in x that d
+// edits reach. The index is k+d+1, so that the outermost diagonals also have two neighbours.
 func edits[T comparable](x, y []T) (trace [][]int, found bool) {
 	prev := []int{0, 0, 0}
 	for d := 0; d <= min(len(x)+len(y), maxEdits); d++ {

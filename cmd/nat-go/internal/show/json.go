@@ -80,7 +80,8 @@ func appendMessage(b []byte, m *chat.Message) []byte {
 	return append(b, '}')
 }
 
-// Cut returns the view with each text truncated to at most maxBytes, followed by the number of missing bytes.
+// Cut returns a copy of the view in which long texts are truncated to maxBytes, followed by the number of omitted
+// bytes.
 func (v View) Cut(maxBytes int) View {
 	for _, p := range []*builders.Passage{&v.Prompt, &v.Chosen, &v.Rejected, &v.Messages} {
 		p.Text = cut(p.Text, maxBytes)

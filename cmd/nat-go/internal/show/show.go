@@ -27,7 +27,7 @@ type View struct {
 
 	Prompt           builders.Passage
 	Chosen, Rejected builders.Passage // the sides of a preference
-	Messages         builders.Passage // conversation of other kinds of record, printed without Prompt
+	Messages         builders.Passage // conversation of any other kind of record, printed without Prompt
 	Pair             bool             // print Prompt, Chosen and Rejected instead of Messages
 }
 
@@ -75,7 +75,7 @@ const (
 	cyan  style = "36"
 )
 
-// marks are how differing pieces are printed: in a style or, without colours, between two strings.
+// marks describes how differing pieces are printed, either in a style or, without colours, between two strings.
 type marks struct {
 	style     style
 	open, end string
@@ -171,7 +171,7 @@ func (p *printer) printLine(l line, st style, m marks) {
 	}
 }
 
-// printPair prints two answers, side by side if there is room.
+// printPair prints two answers, side by side if the screen is wide enough.
 func (p *printer) printPair(chosen, rejected builders.Passage) {
 	a, b := answerText(chosen), answerText(rejected)
 	left, right, alike := Compare(a, b)
@@ -275,7 +275,7 @@ func messageText(m *chat.Message) string {
 	return strings.Join(parts, "\n")
 }
 
-// clean makes a string safe to print. It also replaces tabs with spaces, so that the string's width is known.
+// clean makes a string safe to print. It also replaces tabs with spaces, because the width of a tab varies.
 func clean(s string) string { return strings.ReplaceAll(terminal.Text(s), "\t", "    ") }
 
 // line is a line on the screen. The widths of its pieces add up to width.
@@ -350,8 +350,8 @@ func placeWord(lines []line, word string, differs bool, width int) []line {
 	return lines
 }
 
-// wordsAndSpaces splits a string into words and the spaces between them. With a regular expression, showing long text
-// would take nearly twice as long.
+// wordsAndSpaces splits a string into words and the spaces between them. A regular expression would make printing
+// long text take nearly twice as long.
 func wordsAndSpaces(s string) (out []string) {
 	for s != "" {
 		n := len(s) - len(strings.TrimLeft(s, " "))

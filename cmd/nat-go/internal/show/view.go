@@ -92,7 +92,7 @@ func scoredBy(metadata []byte) (facts []string) {
 	return facts
 }
 
-// Fate describes the decision on a record: the sides of the split that it is on, or the reason why it was dropped.
+// Fate describes the decision on a record, which is its sides of the split or the reason why it was dropped.
 func Fate(p dataset.Picked) string {
 	if reason, dropped := p.Decision.Reason(); dropped {
 		return "dropped: " + string(reason)
@@ -152,7 +152,7 @@ func site(i int, s builders.Site) string {
 		i+1, s.Error, s.Tool, s.Call, seen, target, s.HintSource, kind, s.Hint)
 }
 
-// Row returns the view of row n, from 0, of a file. The origin may be nil.
+// Row returns the view of row n (counting from 0) of a file. The origin may be nil.
 func Row(file string, n int64, r *rows.Row, o *dataset.Origin) View {
 	v := View{
 		Title: fmt.Sprintf("%s:%d, %s", file, n+1, r.Kind), Prompt: r.Prompt, Chosen: r.Chosen, Rejected: r.Rejected,

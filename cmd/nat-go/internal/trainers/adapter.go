@@ -9,15 +9,15 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Adapter hands data sets to a trainer. Its methods may repeat a request a few times, but leave longer retries to
+// Adapter hands data sets to a trainer. Its methods may retry a request a few times, but leave longer retries to
 // package jobs. Errors are of type *httpclient.Error if the adapter knows whether a retry would help.
 type Adapter interface {
 	// Check verifies, as far as possible without submitting a job, that the trainer is reachable, accepts the
-	// credentials, and has everything that the job needs. If configured to do so, Check creates missing prerequisites.
+	// credentials, and meets the job's prerequisites. Check creates missing prerequisites if the config requests this.
 	Check(ctx context.Context) error
 	// Submit hands over the data set and starts the job. The key is unique to this submission and the same on each
-	// retry. Objects that Submit creates along the way (data sets, uploads) are named after the key or by the config,
-	// so that a retry overwrites them instead of adding more.
+	// retry. The names of the data sets and uploads that Submit creates are derived from the key or taken from the
+	// config, so that a retry overwrites them instead of creating more.
 	Submit(ctx context.Context, data DataSet, idempotencyKey string) (JobRef, error)
 	// Status requests the job's state.
 	Status(ctx context.Context, job JobRef) (JobStatus, error)
@@ -26,8 +26,8 @@ type Adapter interface {
 }
 
 // Finder is an adapter that can look for a submission's job if the response was lost because the submitting process
-// died or the connection broke. An adapter that isn't a Finder guarantees that submitting twice with the same key has
-// the same effect as submitting once.
+// died or the connection broke. For an adapter that isn't a Finder, submitting twice with the same key must have the
+// same effect as submitting once.
 type Finder interface {
 	// Find returns the job submitted with the key, and whether it exists.
 	Find(ctx context.Context, data DataSet, idempotencyKey string) (JobRef, bool, error)
@@ -49,8 +49,7 @@ type Addressed interface {
 // Deployer is an adapter that can deploy the model once training is complete.
 type Deployer interface {
 	// Deploy starts the deployment of a completed job and returns the reference with the data that StatusOfDeployment
-	// needs. If the config doesn't enable deployment, it does nothing and returns false. Deploying twice has the same
-	// effect as deploying once.
+	// needs. If the config doesn't enable deployment, it does nothing and returns false. Deploy is idempotent.
 	Deploy(ctx context.Context, job JobRef) (ref JobRef, started bool, err error)
 	// StatusOfDeployment requests the deployment's state. Completed means that the model responds.
 	StatusOfDeployment(ctx context.Context, job JobRef) (JobStatus, error)
@@ -64,21 +63,21 @@ type Tailer interface {
 	Tail(ctx context.Context, job JobRef, from int64) (text []byte, next int64, err error)
 }
 
-// Factory is a type of trainer adapter. An entry in the trainer_adapters section names it in `_type`.
+// Factory opens adapters of one type, which an entry in the trainer_adapters section selects with `_type`.
 type Factory struct {
 	Type string // value of `_type`
 	Doc  string // one line
 	// Format returns the row format that the adapter reads with this config. An empty format or a nil Format means any
 	// format, or token batches.
 	Format func(config any) string
-	New    func() any // returns a pointer to a new config struct, which builders/schema fills
+	New    func() any // returns a pointer to a new config struct, to be filled by builders/schema
 	// Open makes an adapter from a filled config. It doesn't send requests, and reads only certificates and their key.
 	Open func(config any, env Env) (Adapter, error)
 	// Limits returns the timeouts and retry counts for this config.
 	Limits func(config any) Limits
 }
 
-// Env holds everything that an adapter needs in addition to its config.
+// Env holds an adapter's inputs in addition to its config.
 type Env struct {
 	RunDir   string // the run folder; adapters store files in runfolder.Folder.Trainer
 	Log      zerolog.Logger
@@ -100,7 +99,7 @@ type Progress struct {
 	Unit  string // singular: "byte", "group"
 }
 
-// Limits holds the times and retry counts that package jobs uses for an adapter.
+// Limits holds the timeouts and retry counts that package jobs uses for an adapter.
 type Limits struct {
 	Poll              time.Duration // pause between two status requests
 	StatusFailures    int           // number of consecutive Status failures after which waiting fails
@@ -160,7 +159,7 @@ func (f Format) Kinds(split string) (kinds []string) {
 // Path returns the file system path for a path in the data set.
 func (d DataSet) Path(rel string) string { return filepath.Join(d.RunDir, filepath.FromSlash(rel)) }
 
-// JobRef contains everything needed to find a job again. It doesn't contain secrets, because it is written to job.json.
+// JobRef holds the data needed to find a job again. It doesn't contain secrets, because it is written to job.json.
 type JobRef struct {
 	RunID string `json:"run_id"`
 	// name of the service, which is NAT's name if NAT has one: "nemo-customizer"

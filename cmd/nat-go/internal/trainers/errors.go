@@ -26,7 +26,7 @@ func Send(op, path string, body httpclient.Body) httpclient.Request {
 	}
 }
 
-// JSON returns a body that holds a value, which must be one that can be encoded.
+// JSON returns a body with v encoded as JSON. It must be possible to encode v.
 func JSON(v any) httpclient.Bytes {
 	b, err := httpclient.JSON(v)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Limits on a response. The page shows lists and text one window at a time.
+// Limits on a response. The page requests lists and text one window at a time.
 const (
 	maxRows    = 200
 	maxTokens  = 512
@@ -91,7 +91,7 @@ func (r *Run) thisOrOther(of func(*Run, *http.Request) (answer, error)) func(*ht
 // rowsAnswer is a window of the table.
 type rowsAnswer struct {
 	Total  int   `json:"total"`            // rows that match the filter; 0 if Search is set
-	Search bool  `json:"search,omitempty"` // the filter has text conditions, so the page gets the rows from /api/search
+	Search bool  `json:"search,omitempty"` // the filter has text conditions; the page must use /api/search instead
 	Rows   []row `json:"rows"`
 }
 
@@ -266,7 +266,7 @@ type recordAnswer struct {
 	View     json.RawMessage `json:"view"`               // as in `dataset show --json`
 	Diff     *sides          `json:"diff,omitempty"`     // differences between a preference's answers
 	Sampled  []string        `json:"sampled,omitempty"`  // for each message shown, whether the model generated it
-	Turns    []turn          `json:"turns,omitempty"`    // turns shown for a demonstration
+	Turns    []turn          `json:"turns,omitempty"`    // turns of a demonstration
 	Branches []branch        `json:"branches,omitempty"` // at most maxBranches
 	From     int             `json:"from"`               // index of the first message shown
 	Messages int             `json:"messages"`           // total number of messages in the conversation
@@ -299,7 +299,7 @@ type tool struct {
 	Raw  json.RawMessage `json:"schema"`
 }
 
-// asked returns the record that a request is about, and the record's number, starting at 1.
+// asked returns the record named in a request, and the record's number, starting at 1.
 func (r *Run) asked(req *http.Request) (n uint64, p dataset.Picked, err error) {
 	if n, err = strconv.ParseUint(req.URL.Query().Get("n"), 10, 64); err != nil || n == 0 {
 		return 0, p, badQuery{errors.New("invalid record number: records are numbered from 1")}

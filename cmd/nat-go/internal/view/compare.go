@@ -75,7 +75,7 @@ func compareRuns(a, b *Run) *compared {
 		for _, n := range ordinals {
 			e := t.Entries[n]
 			i, _ := slices.BinarySearch(names, t.Builders[e.Builder])
-			e.Builder, e.Chars = 0, uint32(i) // the index is in Chars because two runs may have more than 256 builders
+			e.Builder, e.Chars = 0, uint32(i) // the index is stored in Chars because two runs may have more than 256 builders
 			list = append(list, e)
 		}
 		return list
@@ -135,7 +135,7 @@ func match(a, b *table, compare func(x, y *entry) int) (pairs []pair, onlyA, onl
 	return pairs, onlyA, onlyB
 }
 
-// Compare makes the page show the differences between r, the first run, and a second one.
+// Compare makes the page compare r, the first run, with a second one.
 func (r *Run) Compare(with *Run) { r.other = with }
 
 func (r *Run) compare(req *http.Request) (answer, error) {

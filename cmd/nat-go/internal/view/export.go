@@ -30,10 +30,10 @@ type Export struct {
 	Bytes int64
 }
 
-// ExportBytes is the usual value of Export.Bytes. A browser opens a file of that size without delay.
+// ExportBytes is the default of Export.Bytes. A browser opens a file of this size quickly.
 const ExportBytes = 64 << 20
 
-// Exported describes the content of a written file.
+// Exported describes the content of an exported file.
 type Exported struct {
 	Records int   `json:"records"`
 	Fit     int   `json:"fit"` // number of records that match Where
@@ -81,7 +81,7 @@ type index struct {
 	Answers map[string]int   `json:"answers"` // number of the member that contains the response to a request
 }
 
-// Export writes the page with its data as one file, which works without this program and without a network.
+// Export writes the page with its data to a single file, which works without nat-go and without a network.
 func (r *Run) Export(ctx context.Context, w io.Writer, o Export) (*Exported, error) {
 	found, f, err := r.find(o.Where, "")
 	if err != nil {
@@ -122,8 +122,8 @@ func (r *Run) Export(ctx context.Context, w io.Writer, o Export) (*Exported, err
 	return &x.held, err
 }
 
-// exporter calls the endpoints as the page would, and stores each response in a separate compressed member, which the
-// page opens when it needs it.
+// exporter calls the endpoints in place of the page. It stores each response in a separate compressed member, which
+// the page decompresses on demand.
 type exporter struct {
 	ctx     context.Context
 	routes  map[string]func(*http.Request) (answer, error)
@@ -276,7 +276,7 @@ func (x *exporter) tokenQuestions(ref string) (questions []question, err error) 
 	return questions, nil
 }
 
-// keep stores the responses to questions, unless they make the data larger than most bytes.
+// keep stores the responses to questions, unless they would make the data larger than most bytes.
 func (x *exporter) keep(questions []question, most int64) (fits bool, err error) {
 	var texts [][]byte
 	size := x.written
@@ -328,7 +328,7 @@ func (x *exporter) write(text []byte) (int, error) {
 	return len(x.index.Members) - 1, err
 }
 
-// pack returns a response's JSON, gzip-compressed and base64-encoded.
+// pack returns a response's JSON, compressed with gzip and encoded in base64.
 func pack(a any) ([]byte, error) {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
@@ -343,7 +343,7 @@ const notice = "<!-- This file contains a run's data, including prompts, answers
 	"after any redaction. Share it only with readers who may see the run. -->\n"
 
 // exportedPage returns the two halves of a single-file page, between which the data is inserted. The page's modules
-// find each other through an import map, and find their data in the file instead of on a server.
+// import each other through an import map, and read their data from the file instead of from a server.
 func exportedPage() (head, foot string, err error) {
 	table, style := importMap(), embedded("style.css")
 	plotStyle, plot := embedded(uplot+"uPlot.min.css"), embedded(uplot+"uPlot.iife.min.js")
@@ -374,7 +374,7 @@ func exportedPage() (head, foot string, err error) {
 		table, start, foot), nil
 }
 
-// preloads matches the tags that list the page's modules up front, so that a browser doesn't discover them one by one.
+// preloads matches the tags that list all of the page's modules, so that a browser doesn't discover them one by one.
 var preloads = regexp.MustCompile(`<link rel="modulepreload" href="([^"]*)">\n`)
 
 // importMap returns an import map with the page's modules as data: URLs. The module that reads the file replaces the

@@ -12,7 +12,7 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// item is a record as a filter sees it.
+// item is a record that a filter is applied to.
 type item struct {
 	n      uint32
 	entry  *entry

@@ -12,8 +12,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// inputs counts lines in the files that a run was made from. The file read most recently is kept open, because records
-// that are viewed one after another come from neighbouring lines.
+// inputs counts lines in the files that a run was made from. The file read most recently is kept open, because
+// consecutively viewed records come from nearby lines.
 type inputs struct {
 	mu     sync.Mutex
 	file   *source.File
@@ -36,7 +36,7 @@ func (r *Run) lineOf(ctx context.Context, path string, offset int64) int64 {
 }
 
 // unchanged reports whether a file is one of the run's inputs, or is below an input folder, and hasn't changed since
-// the run read it. Other files are never opened, regardless of the paths in records.
+// the run read it. Other files are never opened, even if a record names them.
 func (r *Run) unchanged(path string) bool {
 	if r.Manifest == nil || objects.Is(path) {
 		return false
@@ -49,7 +49,7 @@ func (r *Run) unchanged(path string) bool {
 		if in.Path == path {
 			return in.Size == info.Size() && in.ModTime.Equal(info.ModTime())
 		}
-		for folder := range strings.SplitSeq(in.Path, ", ") { // with several folders, ModTime is their latest one
+		for folder := range strings.SplitSeq(in.Path, ", ") { // for several folders, ModTime is the latest one
 			below, err := filepath.Rel(folder, path)
 			if err == nil && filepath.IsLocal(below) && !info.ModTime().After(in.ModTime) {
 				return true

@@ -318,7 +318,7 @@ var distributions = []distribution{
 }
 
 // histogram counts the values of several tables in the same bins. counts has one list per table. ok is false if there
-// is nothing to show.
+// are no values to show.
 func (d distribution) histogram(tables ...*table) (h histogram, counts [][]int64, ok bool) {
 	of := numbers[d.key]
 	var values []iter.Seq[float64]
@@ -378,8 +378,8 @@ func (r *Run) histograms() []histogram {
 	return out
 }
 
-// spreads counts groups by the spread of their rewards. Groups without a spread are counted separately, because if all
-// rollouts in a group got the same reward, there is nothing to learn from their difference.
+// spreads counts groups by the spread of their rewards. Groups without a spread are counted separately, because
+// rollouts with equal rewards don't contribute to training.
 func (t *table) spreads() histogram {
 	all := int64(0)
 	for range t.groupSpreads() {

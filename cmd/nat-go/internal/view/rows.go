@@ -17,11 +17,11 @@ import (
 	"github.com/nat-go/nat-go/collator/rows"
 )
 
-// rowFiles holds files of rows, which are shown as if they were a run's records, as far as their content allows.
+// rowFiles holds files of rows, which are shown like a run's records as far as possible.
 type rowFiles struct {
 	files []rowFile
 
-	// The most recently read window, kept because users tend to view neighbouring rows next.
+	// The most recently read window, kept because users tend to view nearby rows next.
 	mu     sync.Mutex
 	file   int // index of the file that window is from; -1 if nothing has been read
 	from   int64
@@ -92,7 +92,7 @@ func contentOf(row *rows.Row) (h recordlog.Hash) {
 	return sum.Sum128().Bytes()
 }
 
-// record reconstructs the record that a row was made from, as far as the row allows.
+// record reconstructs the record that a row was made from, as far as possible.
 func (f *rowFile) record(n int64, row *rows.Row) dataset.Picked {
 	r := &builders.Resolved{Origin: &builders.Origin{Example: fmt.Sprintf("%s:%d", f.name, n+1), Builder: f.name}}
 	if row.Kind == builders.KindPreference && row.Label == nil {

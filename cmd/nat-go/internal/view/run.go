@@ -62,7 +62,7 @@ type keptGroup struct {
 	contents []recordlog.Hash
 }
 
-// groupsKept is the number of groups kept in memory. It is small because rows viewed one after another come from few
+// groupsKept is the number of groups kept in memory. It is small because consecutively viewed rows come from few
 // groups.
 const groupsKept = 8
 
@@ -78,7 +78,7 @@ func OpenRun(
 		return nil, err
 	}
 	r.table, err = openTable(folder, cache, progress)
-	if errors.Is(err, fs.ErrNotExist) && r.Manifest == nil { // the run has only just begun
+	if errors.Is(err, fs.ErrNotExist) && r.Manifest == nil { // the run has just begun
 		r.table = &table{}
 	} else if err != nil {
 		return nil, err
@@ -106,7 +106,7 @@ type groups interface {
 	Close() error
 }
 
-// Unmarkable makes every attempt to set a mark fail with the given reason.
+// Unmarkable causes every attempt to set a mark to fail with the given reason.
 func (r *Run) Unmarkable(why string) { r.unmarked = why }
 
 // marksOf reads the marks next to a run, if there are any.
@@ -135,7 +135,7 @@ func (r *Run) verdicts() map[uint64]string {
 	return of
 }
 
-// Close closes the log, and the most recently read input.
+// Close closes the log and the most recently read input.
 func (r *Run) Close() error {
 	err := r.inputs.close()
 	if r.log != nil {
@@ -243,7 +243,7 @@ func (t *table) sortBy(found []uint32, key func(e *entry) float64, down bool) {
 		sign = 1
 	}
 	slices.SortFunc(found, func(a, b uint32) int {
-		// The order is descending, because NaN compares less than any number.
+		// In descending order, NaN comes last, because it compares less than any number.
 		return cmp.Or(cmp.Compare(sign*key(&t.Entries[b]), sign*key(&t.Entries[a])), cmp.Compare(a, b))
 	})
 }
@@ -266,7 +266,7 @@ func (r *Run) find(query, order string) ([]uint32, *filter, error) {
 	if r.last == question && r.found != nil {
 		return r.found, f, nil
 	}
-	r.found = nil // freed first, because the old list may be as long as the new one
+	r.found = nil // released first, because both lists may be long
 	found := make([]uint32, 0, len(r.table.Entries))
 	of := item{}
 	for i := range r.table.Entries {

@@ -27,11 +27,11 @@ var files embed.FS
 // tokenHeader is required on every request for data. Another site's page can't set it without a preflight request.
 const tokenHeader = "X-Nat-Go-Token"
 
-// policy lets the page load its own scripts and styles, and nothing from anywhere else.
+// policy allows the page to load only its own scripts and styles.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// Server shows runs in one user's browser.
+// Server serves the page and its endpoints to one user's browser.
 type Server struct {
 	listener net.Listener
 	token    string
@@ -100,7 +100,7 @@ func (s *Server) Serve(ctx context.Context, r *Run) error {
 	return err
 }
 
-// httpServer returns a server that closes idle connections, so that clients that open many don't keep others out.
+// httpServer returns a server that closes idle connections, so that clients with many connections don't block others.
 func httpServer(ctx context.Context, h http.Handler) *http.Server {
 	return &http.Server{
 		Handler: h, MaxHeaderBytes: 64 << 10,
@@ -109,8 +109,7 @@ func httpServer(ctx context.Context, h http.Handler) *http.Server {
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			return context.WithValue(ctx, visitorKey{}, c)
 		},
-		// The server's messages, such as failures to accept connections, aren't useful to the user, and may come every
-		// second.
+		// The server's log messages, such as failures to accept connections, don't help the user, and may be frequent.
 		ErrorLog: log.New(io.Discard, "", 0),
 	}
 }
@@ -147,8 +146,7 @@ func (s *Server) handler(r *Run) http.Handler {
 	return s.guard(mux)
 }
 
-// guard refuses requests that don't come from our own page, and forbids the browser features that our page doesn't
-// need.
+// guard rejects requests that don't come from the page, and disables browser features that the page doesn't need.
 func (s *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		h := w.Header()
@@ -171,12 +169,12 @@ func (s *Server) guard(next http.Handler) http.Handler {
 	})
 }
 
-// maxStrangers is the maximum number of open connections that haven't shown the token. A browser opens six, and a
-// process may be allowed only a few descriptors.
+// maxStrangers is the maximum number of open connections that haven't shown the token. A browser opens six
+// connections, and the limit on a process's file descriptors may be low.
 const maxStrangers = 32
 
 // door accepts connections. If more than maxStrangers of them haven't shown the token, it closes the oldest of those
-// connections, so that clients without the token can't keep the user out.
+// connections, so that clients without the token can't lock the user out.
 type door struct {
 	net.Listener
 	mu        sync.Mutex

@@ -61,8 +61,8 @@ type table struct {
 // maxBuilders is the maximum number of builder names in a table. A run's configuration has only a few.
 const maxBuilders = 255
 
-// reserved is the maximum number of records or groups for which memory is reserved in advance, regardless of the number
-// that a file claims to contain.
+// reserved is the maximum number of records or groups for which memory is reserved in advance, regardless of the
+// number stated in a file.
 const reserved = 1 << 22
 
 // readTable builds a log's table. progress is called with the number of bytes read so far.
@@ -258,7 +258,7 @@ type tableHead struct {
 	Records, Groups uint64
 }
 
-// maxHead is the maximum size of a head that is read. A table with longer builder names is always recreated.
+// maxHead is the maximum size of a head that is read. A table with a longer head is always rebuilt.
 const maxHead = 1 << 16
 
 func (t *table) write(w io.Writer) error {
@@ -297,8 +297,8 @@ func isSum(text string) bool {
 }
 
 // loadTable reads a table that write wrote for a log at this commit. It returns an error if the file is invalid, in
-// which case openTable reads the log. Buffers grow only as data is read, because another user may have left a file that
-// claims to be of any size.
+// which case openTable reads the log. Buffers grow only as data is read, because the size stated in a file may be
+// wrong.
 func loadTable(path string, c *recordlog.Commit) (*table, error) {
 	f, err := durable.Open(path)
 	if err != nil {
@@ -327,7 +327,7 @@ func loadTable(path string, c *recordlog.Commit) (*table, error) {
 	return t, nil
 }
 
-// sound reports whether a table describes records and groups that a log with this commit can contain.
+// sound reports whether a table is consistent with a log at this commit.
 func (t *table) sound(c *recordlog.Commit) bool {
 	for i := range t.Entries {
 		e := &t.Entries[i]

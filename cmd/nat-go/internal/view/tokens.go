@@ -81,7 +81,7 @@ type sideInfo struct {
 	JSD     bool   `json:"jsd"`      // a hint's effect was measured for some tokens
 }
 
-// tokenPiece is a part of a token row, given by its span on each side shown.
+// tokenPiece is a part of a token row, given as a span on each side shown.
 type tokenPiece struct {
 	What  string   `json:"what"`  // same, differs, or splice, which is only on the second side
 	Spans [][2]int `json:"spans"` // one entry for each side shown
@@ -121,7 +121,7 @@ func (r *Run) tokenHead(req *http.Request) (answer, error) {
 	return a, nil
 }
 
-// aligned divides a row so that its sides' common parts are shown side by side.
+// aligned divides a row into pieces so that the parts common to its sides are shown side by side.
 func aligned(v *tokenview.Row, shown []int) []tokenPiece {
 	first := v.Sides[0].Tokens
 	if len(shown) == 1 {

@@ -11,7 +11,7 @@ import (
 type turn struct {
 	Message int  `json:"message"` // from 0
 	Trained bool `json:"trained"`
-	// number, starting at 1, of the record that trains the turn, if this record doesn't; 0 if no record does
+	// number, starting at 1, of the record that trains the turn instead of this one; 0 if no record does
 	In      uint64 `json:"in,omitempty"`
 	Changed string `json:"changed,omitempty"` // how the turn's context differs from the recorded one
 }

@@ -74,8 +74,8 @@ func (a *Adapter) fetchInfo(ctx context.Context) (info, error) {
 	return i, err
 }
 
-// Submit waits for the trainer, registers as an environment, and pushes the groups. If Submit is called again with the
-// same key, it continues an interrupted delivery.
+// Submit waits for the trainer, registers as an environment, and pushes the groups. If it is called again with the
+// same key, it resumes the interrupted delivery.
 func (a *Adapter) Submit(ctx context.Context, data trainers.DataSet, key string) (trainers.JobRef, error) {
 	fail := func(err error) (trainers.JobRef, error) {
 		if _, ok := errors.AsType[*httpclient.Error](err); ok {
@@ -179,8 +179,8 @@ func (a *Adapter) waitForRoom(ctx context.Context) error {
 	return nil
 }
 
-// Status returns how much of the pushed data the trainer has fetched. The job is complete once the groups that are
-// still queued don't fill a batch.
+// Status reports the share of the pushed data that the trainer has fetched. The job is complete once the remaining
+// groups in the queue don't fill a batch.
 func (a *Adapter) Status(ctx context.Context, job trainers.JobRef) (trainers.JobStatus, error) {
 	op := "ask Atropos for " + job.ID
 	ids, err := environments(op, job)

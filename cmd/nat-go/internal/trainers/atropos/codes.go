@@ -2,7 +2,7 @@ package atropos
 
 import "github.com/nat-go/nat-go/ttc/ledger"
 
-// Reasons for not handing a group to the trainer.
+// Reasons for not sending a group to the trainer.
 const (
 	groupBadNumber ledger.Reason = "group_bad_number"
 	groupBadRow    ledger.Reason = "group_bad_row"

@@ -71,14 +71,14 @@ func (a *Adapter) save(data trainers.DataSet, l *delivery) error {
 	return durable.WriteFile(a.deliveryPath(data), l.line())
 }
 
-// saveUnsynced is like save, but doesn't wait for the disk. The record survives if the process dies, but may be lost if
-// the machine crashes. That is acceptable for a single group.
+// saveUnsynced is like save, but doesn't wait for the disk. The record is kept if the process dies, but may be lost
+// if the machine crashes, which affects only one group.
 func (a *Adapter) saveUnsynced(data trainers.DataSet, l *delivery) error {
 	return durable.Note(a.deliveryPath(data), l.line())
 }
 
 func (l *delivery) line() []byte {
-	b, _ := json.Marshal(l) // its fields can be encoded
+	b, _ := json.Marshal(l) // marshaling can't fail
 	return append(b, '\n')
 }
 
@@ -155,10 +155,10 @@ func (a *Adapter) send(ctx context.Context, data trainers.DataSet, l *delivery, 
 	return a.saveUnsynced(data, l)
 }
 
-// maxUncertain is the number of lost responses above which the delivery ends, because the server may be gone.
+// maxUncertain is the number of lost responses above which the delivery ends, because the server may be down.
 const maxUncertain = 10
 
-// request returns the request that pushes a group, compressed if that is configured and saves space.
+// request returns the request that pushes a group, compressed if compression is enabled and saves space.
 func (a *Adapter) request(g *Group) (httpclient.Request, error) {
 	body, err := httpclient.JSON(g)
 	if err != nil {

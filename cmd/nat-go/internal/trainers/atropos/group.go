@@ -83,7 +83,7 @@ func (g *Group) check(size, maxLen int, skipSame bool) *fault {
 			}
 		}
 	}
-	if f := g.checkDistill(); f != nil { // as in Atropos's own environment, all sequences have the columns or none does
+	if f := g.checkDistill(); f != nil { // as in Atropos itself, either all sequences have the columns or none does
 		g.DistillTokenIDs, g.DistillLogProbs, g.NoTeacher = nil, nil, f.detail
 	}
 	switch {

@@ -22,7 +22,7 @@ import (
 // maxLine is the maximum length of a line of rows, and of a delivery's record.
 const maxLine = 256 << 20
 
-// each calls do for every group in a data set, in order, with the group or with the reason why it can't be made. It
+// each calls do for every group in a data set, in order, with either the group or the reason why it can't be made. It
 // holds at most one batch or one group in memory at a time.
 func each(data trainers.DataSet, do func(*Group, *fault) error) error {
 	var batches map[string][]trainBatch
@@ -199,7 +199,7 @@ func eachTask(dir string, batches []trainBatch, do func(*Group, *fault) error) e
 					r.TopK = l.topK[i]
 				}
 				if r.TopK != nil && *r.TopK < 0 {
-					r.TeacherIDs, r.TeacherLogProbs = nil, nil // the group requested none, so none are missing
+					r.TeacherIDs, r.TeacherLogProbs = nil, nil // the group didn't request any, so none are missing
 				}
 				text, err := json.Marshal(r)
 				if err != nil { // r contains a number that is not finite; an empty text marks the row as invalid

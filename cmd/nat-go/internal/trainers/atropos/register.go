@@ -77,10 +77,10 @@ func (a *Adapter) registration(ctx context.Context, l *delivery) (registered, er
 type life struct {
 	Group   string `json:"wandb_group"`
 	Project string `json:"wandb_project"`
-	Step    int64  `json:"step"` // only grows
+	Step    int64  `json:"step"` // never decreases
 }
 
-// continues reports whether l and before, which was fetched earlier, can come from the same server process.
+// continues reports whether l and before, which was fetched earlier, may come from the same server process.
 func (l life) continues(before life) bool {
 	return l.Group == before.Group && l.Project == before.Project && l.Step >= before.Step
 }
@@ -96,7 +96,7 @@ func (a *Adapter) fetchLife(ctx context.Context) (life, error) {
 	if err != nil {
 		return life{}, err
 	}
-	var who struct { // null leaves a field empty
+	var who struct { // null values leave fields empty
 		Group   string `json:"group"`
 		Project string `json:"project"`
 	}
@@ -122,7 +122,7 @@ func (a *Adapter) name(s string) string {
 func (a *Adapter) restarted(ctx context.Context, job trainers.JobRef) (string, error) {
 	step, err := strconv.ParseInt(job.Metadata["step"], 10, 64)
 	if err != nil {
-		return "", nil //nolint:nilerr // pushed by a version that didn't note it
+		return "", nil //nolint:nilerr // pushed by a version that didn't record it
 	}
 	now, err := a.fetchLife(ctx)
 	if err != nil ||

@@ -72,10 +72,10 @@ func (a *Adapter) Close() {
 // Address identifies the service that runs the jobs, and the configured namespace.
 func (a *Adapter) Address() string { return a.entity.Place() + " (namespace " + a.conf.Namespace + ")" }
 
-// Check creates the namespace in both stores, if configured to. Otherwise it doesn't send a request, because Submit's
-// first request would reveal the same problems. If a service refuses to create the namespace, the namespace may already
-// exist, or the service may lack that interface. Check logs the refusal, and Submit then shows which is the case. A
-// rejected token or an unreachable host is an error.
+// Check creates the namespace in both stores if the config requests it. Otherwise it sends no requests, because
+// Submit's first request would fail for the same reasons. A service may refuse to create the namespace because it
+// already exists or because the service lacks that interface. Check only logs such a refusal; if the namespace is
+// missing, Submit fails. A rejected token or an unreachable host is an error.
 func (a *Adapter) Check(ctx context.Context) error {
 	if !a.conf.CreateNamespace {
 		return nil
@@ -95,7 +95,8 @@ func (a *Adapter) Check(ctx context.Context) error {
 	return a.tolerate(err)
 }
 
-// tolerate logs an error that leaves open whether the namespace exists, and returns nil. It returns other errors.
+// tolerate logs an error after which the namespace may nevertheless exist, and returns nil. It returns all other
+// errors.
 func (a *Adapter) tolerate(err error) error {
 	var e *httpclient.Error
 	if err == nil || !errors.As(err, &e) || e.Status == 0 || e.Status == http.StatusUnauthorized {

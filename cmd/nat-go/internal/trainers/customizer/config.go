@@ -19,7 +19,7 @@ const Type = "nemo_customizer_trainer_adapter"
 const backend = "nemo-customizer"
 
 // Config is `trainer_adapters.<n>` of `_type: nemo_customizer_trainer_adapter`. NAT's fields come first, with NAT's
-// defaults and rules, followed by ours.
+// defaults and rules, followed by nat-go's fields.
 type Config struct {
 	Reward *trainers.Reward `yaml:"reward" doc:"NAT's reward function; not read for a preference data set"`
 
@@ -163,8 +163,8 @@ func (c *Config) Dataset(key string) string {
 }
 
 // name joins a prefix and a key into a name that the stores and Kubernetes accept, which consists of lower-case
-// letters, digits, "-" and, in the prefix, the user's text. If the name exceeds the limit, name removes the beginning
-// of the key, because the key's end makes it unique.
+// letters, digits, "-" and, in the prefix, the user's text. If the result is too long, name removes the beginning of
+// the key, because the end makes it unique.
 func name(prefix, key string, limit int) string {
 	clean := strings.Map(func(r rune) rune {
 		switch {

@@ -15,7 +15,7 @@ import (
 // maxName is the maximum length of a name that Kubernetes accepts for most objects.
 const maxName = 63
 
-// Deploy creates a deployment config and a deployment of the job's output model, if configured to.
+// Deploy creates a deployment config and a deployment of the job's output model if the config requests it.
 func (a *Adapter) Deploy(ctx context.Context, ref trainers.JobRef) (trainers.JobRef, bool, error) {
 	if !a.conf.DeployOnCompletion {
 		return ref, false, nil
@@ -65,8 +65,8 @@ func (a *Adapter) withModel(ctx context.Context, ref trainers.JobRef) (trainers.
 	return ref.With("output_model", m), nil
 }
 
-// createDeployment creates the deployment. An existing deployment with the same name and config is ours, from an
-// attempt whose response was lost. If that deployment failed, createDeployment replaces it.
+// createDeployment creates the deployment. An existing deployment with the same name and config was created by an
+// earlier attempt whose response was lost. If that deployment has failed, createDeployment replaces it.
 func (a *Adapter) createDeployment(ctx context.Context, depName, config string) error {
 	op := "create the deployment"
 	// Repeating the request is safe, because creating a second deployment of the same name is a conflict.
@@ -92,7 +92,7 @@ func (a *Adapter) createDeployment(ctx context.Context, depName, config string) 
 		return trainers.Errorf(httpclient.Refused, op, fix,
 			"deployment %s exists, has failed, and serves an unknown model", depName)
 	}
-	// The deployment is ours, and it failed.
+	// An earlier attempt created the deployment, and it has failed.
 	_, err = a.entity.Do(ctx, trainers.Ask("delete the deployment that failed", http.MethodDelete,
 		a.deploymentPath(depName), nil, http.StatusNotFound))
 	if err != nil {
@@ -153,7 +153,7 @@ func (a *Adapter) StatusOfDeployment(ctx context.Context, ref trainers.JobRef) (
 	return st, nil
 }
 
-// deploymentState maps the service's states to ours. A deployment that is neither pending nor finished is running.
+// deploymentState maps the service's states to NAT's. A deployment that is neither pending nor finished is running.
 func deploymentState(s string) trainers.State { return cmp.Or(deploymentStates[s], trainers.Running) }
 
 var deploymentStates = map[string]trainers.State{
@@ -161,8 +161,7 @@ var deploymentStates = map[string]trainers.State{
 	"error": trainers.Failed, "cancelled": trainers.Canceled, "canceled": trainers.Canceled,
 }
 
-// getDeployment gets one deployment. Some services respond with a list even here; getDeployment then searches it for
-// the name.
+// getDeployment gets one deployment. Some services respond with a list, which getDeployment searches for the name.
 func (a *Adapter) getDeployment(ctx context.Context, name string) (deployment, bool, error) {
 	reply, err := a.entity.Do(ctx, trainers.Ask("get the status of deployment "+name, http.MethodGet,
 		a.deploymentPath(name), nil, http.StatusNotFound))

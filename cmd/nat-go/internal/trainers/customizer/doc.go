@@ -2,7 +2,7 @@
 // Face compatible interface, customization jobs and deployment. It reads NAT's nemo_customizer_trainer_adapter config.
 //
 // The requests, their order and their decoded bodies are the same as those that NAT 1.9.0 sends with its own client
-// libraries, as recorded, except where NAT is wrong:
+// libraries, as recorded, with the following exceptions:
 //
 //   - Each submission gets its own data set, <dataset_name>-<key>, unless dataset_version is "reuse". NAT gives every
 //     data set the same name, so a second run overwrites files that an earlier job is still reading. If the response
@@ -10,7 +10,7 @@
 //   - The request that creates a job is not repeated if the response is lost. NAT's client repeats it, which makes
 //     two jobs.
 //   - Failures such as a rejected token, a data set that could not be registered, or a missing output model when
-//     deployment was requested are reported. NAT continues, and reports success at the end.
+//     deployment was requested are reported as errors. NAT continues and reports success.
 //   - 409 means "exists" and is not retried.
 //   - With an empty token no Authorization header is sent; every host can have its own token.
 //   - training_type sft accepts demonstration rows and sends no dpo block; preference rows are refused. lora can
@@ -19,10 +19,10 @@
 //     null, and so does every wait that reaches the limit on failed status requests. Here, that limit has its own
 //     error.
 //   - A field of an unexpected type counts as missing if a job can be followed without it.
-//   - The deployment is polled by its name, not looked for on the first page of a list; canceled ends the wait; names
-//     don't contain "_", which Kubernetes does not allow.
+//   - The deployment is requested by name instead of searched for on the first page of a list; canceled ends the wait;
+//     names don't contain "_", which Kubernetes does not allow.
 //
 // A file is uploaded in the way that the data store requests, either inside the commit or over LFS (basic or
-// multipart), and streamed in both cases. Xet is not offered, because the data store does not support it. NAT's client,
-// which uses it without asking if a newer huggingface_hub is installed, can't submit.
+// multipart), and streamed in both cases. Xet is not offered, because the data store does not support it. NAT's
+// client uses it whenever a newer huggingface_hub is installed, and then can't submit.
 package customizer

@@ -130,7 +130,7 @@ func (a *Adapter) progress(f file) func(int64) {
 	}
 }
 
-// preupload asks the store whether it wants to receive the file over LFS or in the commit.
+// preupload asks the store whether to send the file over LFS or in the commit.
 func (a *Adapter) preupload(ctx context.Context, repo string, f file) (lfs bool, err error) {
 	h, err := durable.Open(f.local)
 	if err != nil {
@@ -173,7 +173,7 @@ func (a *Adapter) preupload(ctx context.Context, repo string, f file) (lfs bool,
 	return false, trainers.Errorf(httpclient.Refused, op, "", "missing file in the store's response")
 }
 
-// action is a request that the LFS server wants the client to send.
+// action is a request that the LFS server expects from the client.
 type action struct {
 	Href   string            `json:"href"`
 	Header map[string]string `json:"header"`
@@ -216,7 +216,7 @@ func (a *Adapter) uploadLFS(ctx context.Context, repo string, f file) (string, e
 			return "", trainers.Errorf(httpclient.Refused, "upload "+f.remote, "",
 				"store refused the object: %d %s", o.Error.Code, a.hub.Scrub(o.Error.Message))
 		}
-		if o.Actions["upload"] == nil { // stored already
+		if o.Actions["upload"] == nil { // already stored
 			return oid, nil
 		}
 		return oid, a.transfer(ctx, f, oid, *o.Actions["upload"], o.Actions["verify"])
@@ -254,8 +254,8 @@ func (a *Adapter) foreign(href string) bool {
 	return err != nil || base == nil || u.Scheme != base.Scheme || u.Host != base.Host
 }
 
-// headers returns the headers that the store requires. Like git-lfs, the adapter sends these headers. The hub's client
-// doesn't, so it works only with stores that don't need them.
+// headers returns the headers that the store requires. The adapter sends these headers, as git-lfs does. The hub's
+// client doesn't, so it works only with stores that don't require them.
 func headers(h map[string]string) http.Header {
 	out := http.Header{}
 	for k, v := range h {
@@ -264,7 +264,7 @@ func headers(h map[string]string) http.Header {
 	return out
 }
 
-// maxParts bounds the number of requests that a store can make us send.
+// maxParts limits the number of requests that a store can cause.
 const maxParts = 10000
 
 // putParts uploads a file in parts of "chunk_size" bytes. The store's headers "00001", "00002" and so on contain the

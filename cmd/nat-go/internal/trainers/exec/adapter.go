@@ -70,9 +70,9 @@ func (a *Adapter) Check(context.Context) error {
 }
 
 // script runs the program in the folder $0 and records its exit status. The shell itself starts and remains in the
-// job's folder, so that it can write there even if the run folder is moved. It ignores signals that end the group, so
-// that it can record the status of a program that is slow to end. It records the program's start in advance, so if
-// everything was killed before that, the job never existed.
+// job's folder, so that it can write there even if the run folder is moved. It ignores the signals that end the
+// group, so that it can record the status of a program that takes time to exit. It creates the file "began" before it
+// starts the program, so if that file is missing after all processes were killed, the program never started.
 const script = `trap : TERM INT HUP; echo $$ > pid.new && mv pid.new pid || exit 125
 (d=$PWD; cd "$0" && : > "$d/began" || exit 125; exec "$@"); s=$?; echo $s > exit.new && mv exit.new exit`
 
@@ -123,7 +123,7 @@ func (a *Adapter) Submit(_ context.Context, data trainers.DataSet, key string) (
 }
 
 // start starts the program, and returns its process group without waiting. The shell also records the group in the
-// folder, for a nat-go process that continues after a crash, but on a busy machine that may take a while.
+// folder, for a nat-go process that continues after a crash, but that may take a while on a busy machine.
 func (a *Adapter) start(dir string, b *submissionRecord, argv, environ []string) (pid int, err error) {
 	work := cmp.Or(a.conf.WorkDir, ".")
 	if work, err = filepath.Abs(work); err != nil {
@@ -139,7 +139,7 @@ func (a *Adapter) start(dir string, b *submissionRecord, argv, environ []string)
 		return 0, err
 	}
 	defer held.Close()
-	// Only processes that test whether the lock is free can hold it now, and they release it at once.
+	// Only processes that test whether the lock is free can hold it now, and they release it immediately.
 	if err := durable.Lock(held, unix.LOCK_EX); err != nil {
 		return 0, fmt.Errorf("cannot lock %s: %w", held.Name(), err)
 	}
@@ -153,7 +153,7 @@ func (a *Adapter) start(dir string, b *submissionRecord, argv, environ []string)
 	}
 	p, err := process.Start(process.Config{
 		Args: append([]string{"/bin/sh", "-c", script, work}, argv...), Dir: dir, Env: environ, Mark: b.Mark,
-		Files:  []*os.File{held}, // inherited, so that the trainer's processes hold the lock
+		Files:  []*os.File{held}, // inherited by the trainer's processes, which thereby hold the lock
 		Output: out, Survives: true,
 	})
 	if err != nil {
@@ -214,7 +214,7 @@ func missing(path string) bool {
 }
 
 // maxNote is the maximum size of the adapter's files about the job. Reading a larger file is an error, because the
-// trainer may have overwritten it.
+// trainer has probably overwritten it.
 const maxNote = 1 << 20
 
 func readBorn(dir string) (*submissionRecord, error) {
@@ -304,10 +304,9 @@ func (a *Adapter) Status(_ context.Context, job trainers.JobRef) (trainers.JobSt
 	return st, nil
 }
 
-// vanished sets the status of a trainer that is gone without an exit status, because it was killed, or because the
-// shell that records the status was. If the program is killed after its start is recorded and before its first
-// instruction, the folder looks the same as if it were killed immediately afterwards. The two cases can't be
-// distinguished, and a program that may have begun is not restarted unless requested.
+// vanished sets the status of a trainer whose processes have ended without recording an exit status, because the
+// trainer or the shell that records the status was killed. The folder doesn't show whether the program was killed
+// before or after its first instruction, and a program that may have started is not restarted unless requested.
 func (a *Adapter) vanished(dir string, st *trainers.JobStatus) {
 	folder := runfolder.Folder(a.env.RunDir)
 	output, err := os.Stat(filepath.Join(dir, outputFile))
@@ -349,12 +348,12 @@ func (a *Adapter) ended(dir string, code int, st *trainers.JobStatus) {
 	}
 }
 
-// cancelFile marks a job that we cancelled.
+// cancelFile marks a job that nat-go cancelled.
 const cancelFile = "cancelled"
 
 func cancelled(dir string) bool { return runfolder.Has(filepath.Join(dir, cancelFile)) }
 
-// Cancel requests that the program and everything it started end, and kills the processes that do not end in time.
+// Cancel asks the program and all processes that it started to end, and kills those that don't end in time.
 func (a *Adapter) Cancel(ctx context.Context, _ trainers.JobRef) error {
 	dir := a.dir()
 	fail := func(err error) error { return trainers.LocalError("cancel the trainer", "", err) }
@@ -379,7 +378,8 @@ func (a *Adapter) Cancel(ctx context.Context, _ trainers.JobRef) error {
 	if b, err := readBorn(dir); err == nil {
 		mark = b.Mark
 	}
-	// End everything the program started, in any group or session: launchers put their workers into separate groups.
+	// End all processes started by the program, in any group or session, because launchers put their workers into
+	// separate groups.
 	tree := process.Tree{Session: pid, Mark: mark}
 	if left := tree.Stop(ctx, a.conf.StopTimeout); len(left) > 0 {
 		return fail(fmt.Errorf("cannot kill the trainer's processes %v", left))
@@ -400,7 +400,7 @@ func unseen(dir string) error {
 	return b.elsewhere(dir)
 }
 
-// lockTimeout is how long the lock may be held after all detected processes have ended.
+// lockTimeout is the maximum time that the lock may be held after all detected processes have ended.
 const lockTimeout = 2 * time.Second
 
 // waitReleased waits for the processes to release the lock, and reports whether they did within the limit.

@@ -30,7 +30,7 @@ func Factory() trainers.Factory {
 	}
 }
 
-// Adapter leaves the data set in the run folder, without training anything.
+// Adapter leaves the data set in the run folder and doesn't start any training.
 type Adapter struct{}
 
 // Check does nothing.

@@ -158,8 +158,8 @@ func (c *Client) sameService(j *Job) error {
 	return nil
 }
 
-// find looks for the job of a submission whose outcome is unknown. Adapters that can't look guarantee that submitting
-// again with the same key has the same effect as submitting once.
+// find looks for the job of a submission whose outcome is unknown. If the adapter isn't a Finder, submitting again
+// with the same key has the same effect as submitting once.
 func (c *Client) find(ctx context.Context, j *Job, data trainers.DataSet) (bool, error) {
 	finder, ok := c.Adapter.(trainers.Finder)
 	if !ok {
@@ -182,7 +182,7 @@ func (c *Client) adopt(j *Job, ref trainers.JobRef) error {
 	return c.save(j)
 }
 
-// settle determines whether a submission that ended in an error nevertheless created a job.
+// settle determines whether a submission that returned an error created a job nevertheless.
 func (c *Client) settle(ctx context.Context, j *Job, data trainers.DataSet, failure error) error {
 	if trainers.Unsettled(failure) {
 		found, err := c.find(context.WithoutCancel(ctx), j, data)
@@ -238,7 +238,7 @@ func (c *Client) recordStatus(j *Job, st trainers.JobStatus) error {
 	return err
 }
 
-// journalTimeout is the maximum time that recording a job event waits for another process to leave the run folder.
+// journalTimeout is the maximum time that recording a job event waits for another process to release the run folder.
 const journalTimeout = 30 * time.Second
 
 // save writes the journal while holding the run folder's lock.
@@ -273,8 +273,8 @@ func sameStatus(a, b trainers.JobStatus) bool {
 func equal(a, b *float64) bool { return a == b || a != nil && b != nil && *a == *b }
 
 // Wait waits until the job has ended, including its deployment. It records each change of the status. An error with
-// exit code 1 is about the job itself. An error with exit code 3 is about reaching the job, which may still be running.
-// At the user's request, Wait returns early, after detaching from the job or cancelling it.
+// exit code 1 means that the job failed. An error with exit code 3 means that the job couldn't be reached; it may
+// still be running. At the user's request, Wait returns early, after detaching from the job or cancelling it.
 func (c *Client) Wait(ctx context.Context, j *Job, leave *Leave) error {
 	if j.Ref == nil {
 		return exit.Failedf("no job to wait for in run %s: `nat-go finetune resume %s` submits it", j.RunID, c.Dir)
@@ -429,8 +429,8 @@ func (c *Client) tail(ctx context.Context, j *Job, from int64) int64 {
 	if !ok || c.Output == nil {
 		return from
 	}
-	// A trainer may print faster than this loop reads. So until the job has ended, a call reads only about tailBytes,
-	// to avoid delaying signals and time limits.
+	// A trainer may print faster than this loop reads. Until the job has ended, a call therefore reads only about
+	// tailBytes, to avoid delaying signals and timeouts.
 	for end := from + tailBytes; (from < end || j.Status.State.Terminal()) && ctx.Err() == nil; {
 		text, next, err := t.Tail(ctx, *j.Ref, from)
 		if err != nil {

@@ -9,7 +9,8 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 )
 
-// Grace is how long a wait continues after the first interrupt. A second interrupt during this time cancels the job.
+// Grace is the time for which a wait continues after the first interrupt. A second interrupt during this time cancels
+// the job.
 const Grace = 3 * time.Second
 
 // Leave is a user's request, by signal, to leave a wait. The first signal detaches, a second interrupt within Grace
@@ -88,8 +89,8 @@ func (l *Leave) left() bool {
 	}
 }
 
-// isSecond reports whether a second interrupt arrived within Grace. There isn't a grace period after a SIGTERM, because
-// its sender won't wait.
+// isSecond reports whether a second interrupt arrived within Grace. There is no grace period after a SIGTERM, because
+// the process will soon be killed.
 func (l *Leave) isSecond(ctx context.Context) bool {
 	if l.Code() == exit.Terminated {
 		return false

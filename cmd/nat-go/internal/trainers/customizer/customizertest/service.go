@@ -43,7 +43,7 @@ type Service struct {
 	PageSize     int      // page size for the list of jobs; 0 means 100
 	DeployConfig string   // config served by an existing deployment of the same name
 
-	// Fault may answer a request instead of the service. It returns true if it did.
+	// Fault may respond to a request in place of the service. It returns true if it did.
 	Fault func(w http.ResponseWriter, r *http.Request, body []byte) bool
 
 	mu          *sync.Mutex
@@ -97,7 +97,7 @@ func (s *Service) File(repo, path string) []byte {
 	return s.files[repo+"/"+path]
 }
 
-// JobCount returns how many jobs were created.
+// JobCount returns the number of jobs created.
 func (s *Service) JobCount() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
