@@ -164,7 +164,7 @@ func fewest[Row any](all, limit int, row func(n int) (*Row, int, *cause)) (best 
 	return best, nil
 }
 
-// renderAgain rerenders a conversation with the view's renderer. It refuses the conversation unless every remaining
+// renderAgain rerenders a conversation with the view's renderer. It rejects the conversation unless every remaining
 // trained turn is still shown as it was sampled.
 func (w *worker) renderAgain(m *material, v *view) (*view, *cause) {
 	if r := w.prepare(m); r != nil {

@@ -62,7 +62,7 @@ func (b *sideBuilder) cutOut(t *turns.Turn) string {
 	from := sort.Search(len(b.offsets), func(i int) bool { return b.offsets[i].Start >= t.Start })
 	to := from + sort.Search(len(b.offsets)-from, func(i int) bool { return b.offsets[from+i].Start >= t.End })
 	if from == to {
-		return "" // another check refuses a turn without tokens
+		return "" // another check rejects a turn without tokens
 	}
 	start := b.offsets[from].Start // skip filler that shares a token with the end of the prompt
 	if !b.decodesTo(from, to, text[start:t.End]) {

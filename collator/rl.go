@@ -30,7 +30,7 @@ func (w *worker) scored(it *Item) outcome {
 	return out
 }
 
-// onlyOwn refuses rollouts that the rl channel can't accept.
+// onlyOwn rejects rollouts that the rl channel can't accept.
 func (w *worker) onlyOwn(it *Item, m *material) *cause {
 	reward := it.Record.Record.(*builders.Rollout).Reward
 	if reward != nil && !usable(*reward) {

@@ -369,7 +369,7 @@ func (w *worker) renderHinted(given *givenContext, mode, text string) (_ *hinted
 	}
 	res, err := v.r.Render(&open)
 	if err != nil {
-		return nil, "the template refuses the conversation with the hint"
+		return nil, "the template rejects the conversation with the hint"
 	}
 	if !strings.HasSuffix(res.Text, given.cut) {
 		return nil, "the text doesn't end in the generation prompt"

@@ -71,7 +71,7 @@ func (w *worker) spoken(m *material, fit fitter) (rows []madeSide, turnsRefused 
 		case w.cfg.Rows == Trajectory, r != nil && r.Reason != TooLong && r.Reason != TemplateRefused && !retryable(r):
 			return nil, nil, r
 		}
-		// The conversation may still be rendered up to the message that the template refuses.
+		// The conversation may still be rendered up to the message that the template rejects.
 		first = r
 	}
 	// If the whole conversation was rendered, only its size is recorded, because a larger max_length would fit it.

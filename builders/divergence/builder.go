@@ -225,7 +225,7 @@ func Remarks(counters map[string]int64) []string {
 		"differs after the same calls and results, in the context of the better rollout", ledger.Quantity(n, "pair"))}
 }
 
-// tooLong refuses a pair whose chosen side is much longer than the rejected one.
+// tooLong returns MuchLonger if the chosen side is too long in relation to the rejected one, and "" otherwise.
 func (b *Builder) tooLong(chosen, rejected int) ledger.Reason {
 	if most := b.cfg.MaxLengthRatio; most > 0 && float64(chosen) > most*float64(rejected) {
 		return pairs.MuchLonger

@@ -347,7 +347,7 @@ func TestNewNamesTheSetting(t *testing.T) {
 		"min_score_diff must be at least 0":       func(c *Config) { c.MinScoreDiff = -1 },
 		"must be at least 0, got NaN":             func(c *Config) { c.MinScoreDiff = math.NaN() },
 		"max_pairs_per_turn must be at least 1":   func(c *Config) { c.MaxPairsPerTurn = &zero },
-		"threshold means nothing unless strategy": func(c *Config) { c.Threshold = &half },
+		"threshold has no effect unless strategy": func(c *Config) { c.Threshold = &half },
 		"k is missing: it goes together with":     func(c *Config) { c.Strategy = "random_k" },
 		"k must be at least 1":                    func(c *Config) { c.Strategy, c.K = "random_k", &zero },
 	} {

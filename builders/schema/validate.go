@@ -204,12 +204,12 @@ func (s *Spec) failed(
 		if f, ok := e.Type().Elem().FieldByName(e.Param()); ok {
 			others, _, _ = strings.Cut(f.Tag.Get("yaml"), ",")
 		}
-		return rule("has two entries of the same "+others, "give each a "+others+" of its own")
+		return rule("has two entries with the same "+others, "give each a different "+others)
 	case tag == "excluded_without" || tag == "excluded_without_all":
 		others = strings.Join(strings.Fields(others), " or ")
-		return rule("means nothing without "+others, "add "+others+", or remove "+e.Field())
+		return rule("has no effect without "+others, "add "+others+", or remove "+e.Field())
 	case tag == "excluded_unless":
-		return rule("means nothing unless "+others, "set "+others+", or remove "+e.Field())
+		return rule("has no effect unless "+others, "set "+others+", or remove "+e.Field())
 	case strings.HasPrefix(tag, "excluded_"):
 		return rule("can't be combined with "+others, "remove "+e.Field()+" or "+others)
 	}

@@ -21,7 +21,7 @@ typedef struct {
 	int64_t normalize, workers;
 	double *loss; // [rows]
 	float *grad;  // [rows, cols], gradient of each row's loss with respect to its student logits; or NULL
-	char *message; // why the call was refused, 0-terminated
+	char *message; // reason why the call failed, NUL-terminated
 	int64_t room;  // size of message in bytes
 } natgo_call;
 */

@@ -59,8 +59,8 @@ func (c *checker) explainJSD(s *SDPO, yours, ours []float64) {
 	}
 	for _, by := range []int{1, -1} {
 		if n := len(ours); n > 2 && c.equal(yours[1:n-1], ours[1+by:n-1+by]) {
-			when := map[int]string{1: "early", -1: "late"}[by]
-			c.cause("pair_losses: each term is one pair too %s", when)
+			when := map[int]string{1: "next", -1: "previous"}[by]
+			c.cause("pair_losses: each term belongs to the %s pair", when)
 			return
 		}
 	}

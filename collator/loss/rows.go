@@ -114,7 +114,7 @@ func Rows(q RowsRequest) (*RowsResult, error) {
 		Workers:     q.Workers,
 	}
 	scale := 1.0                                        // factor that turns the sum into the kernel's reduction
-	if !q.Sum && weight > 0 && !math.IsInf(weight, 1) { // Run refuses invalid weights
+	if !q.Sum && weight > 0 && !math.IsInf(weight, 1) { // Run rejects invalid weights
 		o.Reduction, o.Denominator = kernels.ReduceDenom, weight
 		scale = 1 / weight
 	}

@@ -83,7 +83,7 @@ func (e *Encoder) customizerPrompt(dst []byte, p builders.Passage) []byte {
 	return e.text(dst, last.Text)
 }
 
-// textOnly refuses messages with tool calls or non-text content, unless Options.NAT is set.
+// textOnly rejects messages with tool calls or non-text content, unless Options.NAT is set.
 func (e *Encoder) textOnly(m *chat.Message) {
 	switch {
 	case e.opts.NAT:

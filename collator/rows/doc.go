@@ -1,6 +1,6 @@
 // Package rows writes records as text rows: one file per consumer (customizer.go, trl.go, ...), without a tokenizer.
 //
-// A format either carries a record without losing anything a trainer reads, or refuses it with a reason; it never
+// A format either carries a record without losing anything a trainer reads, or rejects it with a reason; it never
 // flattens a part that it can't express. All rows in a file have the same shape. A trainer tokenises text rows itself,
 // with its own chat template and its own choice of trained text. For exact masks, use token batches.
 //

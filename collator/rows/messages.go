@@ -10,7 +10,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// plainMessages appends messages as [{"role", "content"}, ...]. check refuses messages that have more than that.
+// plainMessages appends messages as [{"role", "content"}, ...]. check rejects messages that have more than that.
 func (e *Encoder) plainMessages(dst []byte, nodes []ttc.Node, check func(*chat.Message)) []byte {
 	dst = append(dst, '[')
 	for i := range nodes {

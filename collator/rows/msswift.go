@@ -114,7 +114,7 @@ func (e *Encoder) msSwiftMessage(dst []byte, m *chat.Message, trained bool) []by
 	return dst
 }
 
-// inOrder refuses tool results that aren't in the same order as the preceding calls.
+// inOrder rejects tool results that aren't in the same order as the preceding calls.
 func (e *Encoder) inOrder(nodes []ttc.Node) {
 	var calls []chat.ToolCall
 	for i := range nodes {

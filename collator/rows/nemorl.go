@@ -16,7 +16,7 @@ func helixFiles(_ builders.Kind, s Split) string {
 }
 
 // nemoRL is NeMo RL's BinaryPreferenceDataset, which NeMo Helix's rl backend also reads. A file's first row determines
-// the schema, and mixed files are refused. format_data turns each answer into the text of one message, and
+// the schema, and mixed files are rejected. format_data turns each answer into the text of one message, and
 // preference_preprocessor passes no tools to the chat template. Rows from records with tools, reasoning or names
 // therefore hold only part of the context, and they are counted.
 var nemoRL = Format{

@@ -51,7 +51,7 @@ var refused = map[string]string{
 	"the format holds only %s": "ours",
 	"the format's prompts are rendered with the model's template: specify the model's folder (collator.tokenizer)": "ours",
 
-	"the model's template refuses the prompt: %v":                                                "ours",
+	"the model's template rejects the prompt: %v":                                                "ours",
 	"no token of rollout %d was sampled":                                                         "ours",
 	"no turn of the record is trained on":                                                        "ours",
 	"the %s side doesn't begin and end with an assistant turn":                                   "ours",

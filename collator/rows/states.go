@@ -67,7 +67,7 @@ var nemoGym = Format{
 
 const onlyStates = "states: prompts made of messages, without an answer"
 
-// prompted returns a record's state. It refuses plain-text prompts.
+// prompted returns a record's state. It rejects plain-text prompts.
 func (e *Encoder) prompted(r *builders.Resolved) *builders.State {
 	if r.Messages.IsText() {
 		e.refuse("the format holds only %s", onlyStates)
@@ -101,7 +101,7 @@ func (e *Encoder) trlPrompt(dst []byte, r *builders.Resolved) []byte {
 	}
 	text, err := rendered(e.opts.Render, r)
 	if err != nil {
-		return e.refused(dst, "the model's template refuses the prompt: %v", err)
+		return e.refused(dst, "the model's template rejects the prompt: %v", err)
 	}
 	return e.endState(e.member(dst, `{"prompt": `, text), r, s)
 }

@@ -70,7 +70,7 @@ func (e *Encoder) compact(dst []byte, raw json.Raw) []byte {
 }
 
 // loneSurrogate reports whether JSON contains the escape of half a surrogate pair: \ud83d without \ude00 after it, or
-// the reverse. pyarrow, and therefore the datasets library, refuses a file that contains one.
+// the reverse. pyarrow, and therefore the datasets library, rejects a file that contains one.
 func loneSurrogate(row []byte) bool {
 	for {
 		i := bytes.IndexByte(row, '\\')

@@ -68,7 +68,7 @@ func (e *Encoder) trlRow(dst []byte, r *builders.Resolved) []byte {
 	return append(e.appendTools(dst, r.Origin.Tools), '}')
 }
 
-// plainTexts refuses a pair with anything but plain strings if the file holds only those: the trainer applies no chat
+// plainTexts rejects a pair with anything but plain strings if the file holds only those: the trainer applies no chat
 // template to such rows, so tools would be lost.
 func (e *Encoder) plainTexts(r *builders.Resolved) {
 	switch {

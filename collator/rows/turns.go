@@ -145,7 +145,7 @@ func (e *Encoder) flagged(
 	return append(dst, ']')
 }
 
-// hasRole refuses messages whose role isn't in roles.
+// hasRole rejects messages whose role isn't in roles.
 func (e *Encoder) hasRole(nodes []ttc.Node, roles ...string) {
 	for i := range nodes {
 		if role := nodes[i].Message.Role; !slices.Contains(roles, role) {

@@ -153,7 +153,7 @@ func truthOf(r *builders.Resolved) (string, bool) {
 	return string(json.AppendCompact(nil, truth)), truth != nil
 }
 
-// bare refuses messages that have more than role and content.
+// bare rejects messages that have more than role and content.
 func (e *Encoder) bare(m *chat.Message) {
 	switch {
 	case len(m.ToolCalls) > 0 || m.ToolCallID != "":

@@ -41,7 +41,7 @@ type Options struct {
 // are used.
 type Vocabulary struct {
 	Fingerprint string  // of the tokenizer
-	Size        int     // ids at or above it are refused; 0 means unknown
+	Size        int     // ids at or above it are rejected; 0 means unknown
 	Probes      []Probe // texts for which the server's ids must equal ours
 	Assume      bool    // trust the server's vocabulary without comparing ids
 }

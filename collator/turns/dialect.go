@@ -89,7 +89,7 @@ const tool = `[{"type":"function","function":{"name":"` + toolName + `","descrip
 	`"parameters":{"type":"object","properties":{"k":{"type":"string","description":"k"}},"required":["k"]}}}]`
 
 // learn renders tiny conversations, with or without a tool definition. Fields that depend on a conversation that
-// the template refuses are not set.
+// the template rejects are not set.
 func learn(r *Renderer, tools bool) *dialect {
 	d := &dialect{}
 	p := prober{Renderer: r}
@@ -146,7 +146,7 @@ func (p prober) with(vars *pyvalue.Dict) prober {
 	return p
 }
 
-// try renders messages; ok is false if the template refuses them.
+// try renders messages; ok is false if the template rejects them.
 func (p prober) try(open bool, ms ...chat.Message) (template.Result, bool) {
 	if p.parts {
 		ms = slices.Clone(ms)

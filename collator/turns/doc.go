@@ -13,5 +13,5 @@
 //
 // Probe determines, in the same way, how a template treats conversations: which messages it accepts and where it puts
 // them, which text it trims, drops, hoists, rewrites or adds, and how it ends a turn. Its findings show how a hint can
-// be placed in the context, whether a trajectory can be one row, and which conversations are refused.
+// be placed in the context, whether a trajectory can be one row, and which conversations are rejected.
 package turns

@@ -39,7 +39,7 @@ type Report struct {
 	ToolsShown    bool `json:"tools_shown"` // tool definitions appear in the prompt
 	Calls         Fate `json:"tool_calls"`
 	ParallelCalls Fate `json:"parallel_tool_calls"`
-	// form of arguments that the template accepts: object, string (it refuses objects), or refused
+	// form of arguments that the template accepts: object, string (it rejects objects), or refused
 	Arguments    string `json:"arguments"`
 	RawArguments string `json:"raw_arguments"` // arguments that are not an object: raw, quoted, dropped or refused
 
@@ -151,7 +151,7 @@ func Probe(source string, s Settings) (*Report, error) {
 	return rep, nil
 }
 
-// render renders messages; it fails if the template refuses them.
+// render renders messages; it fails if the template rejects them.
 func (p *probing) render(open bool, ms ...chat.Message) (*Conversation, *template.Result, error) {
 	if time.Now().After(p.until) {
 		return nil, nil, errSlow

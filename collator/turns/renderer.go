@@ -123,7 +123,7 @@ func (r *Renderer) Terminators() []string {
 // RawArguments reports whether the template expects call arguments as the sampled text rather than as an object.
 func (r *Renderer) RawArguments() bool { return r.tooled.rawArguments }
 
-// ShortIDs reports whether the template, like Mistral's, refuses call ids that are not exactly nine characters long.
+// ShortIDs reports whether the template, like Mistral's, rejects call ids that are not exactly nine characters long.
 func (r *Renderer) ShortIDs() bool { return r.shortIDs }
 
 // learnShortIDs renders a call with a long id and one with a short id.

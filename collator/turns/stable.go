@@ -8,7 +8,7 @@ import (
 
 // Stable reports whether a turn appears in a conversation's render as it was sampled. This is so if the model's input
 // is a prefix of the render, and the turn is the same when it is rendered as the last one. It returns an error if the
-// template refuses part of the conversation.
+// template rejects part of the conversation.
 func (r *Renderer) Stable(c *Conversation, res *template.Result, t *Turn) (bool, error) {
 	room := rooms.Get().(*template.Room)
 	defer rooms.Put(room)

@@ -22,7 +22,7 @@ import (
 const sumsName = "copied.json"
 
 // Copy copies the named objects below a prefix to a folder in cache, and returns the folder. It skips objects that
-// don't exist, but requires at least one, and refuses objects larger than "most" bytes. An earlier copy of the same
+// don't exist, but requires at least one, and rejects objects larger than "most" bytes. An earlier copy of the same
 // state of the objects is reused if its files are undamaged.
 func (s *Storage) Copy(ctx context.Context, prefix string, names []string, most int64, cache string) (string, error) {
 	states, key := map[string]Info{}, sha256.New()

@@ -74,7 +74,7 @@ func parse(p string) (place, error) {
 	return at, at.check(p)
 }
 
-// check refuses paths that the scheme doesn't allow.
+// check rejects paths that the scheme doesn't allow.
 func (at *place) check(p string) error {
 	switch at.scheme {
 	case schemeHTTP:

@@ -181,7 +181,7 @@ func checked(body io.ReadCloser, header http.Header, from, n int64, now, is Info
 	return body, nil
 }
 
-// checkRange refuses a response for a different range from the one requested, and reads the object's size from it.
+// checkRange rejects a response for a different range from the one requested, and reads the object's size from it.
 func checkRange(header http.Header, from, n int64, now *Info) error {
 	var first, last, size int64
 	text := header.Get("Content-Range")

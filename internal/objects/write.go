@@ -101,7 +101,7 @@ func (s *Storage) complete(ctx context.Context, path string, up upload, size int
 
 // Create writes an object that doesn't exist yet, such as the manifest that names the objects written before it. An
 // existing object with the same content is not an error, because an earlier attempt or another process may have
-// written it. Create refuses storage in which two concurrent writers could both succeed.
+// written it. Create rejects storage in which two concurrent writers could both succeed.
 func (s *Storage) Create(ctx context.Context, path string, data []byte) error {
 	to, at, err := s.find(path)
 	if err != nil {

@@ -314,7 +314,7 @@ func Ended(err error) string {
 		return "ended (exit status 0)"
 	case errors.As(err, &e):
 		if s, ok := Signal(err); ok {
-			return fmt.Sprintf("was ended by signal %d (%s)", int(s), s)
+			return fmt.Sprintf("was terminated by signal %d (%s)", int(s), s)
 		}
 		return fmt.Sprintf("ended (%s)", e)
 	}

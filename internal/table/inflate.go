@@ -24,7 +24,7 @@ type inflater struct {
 
 var errOversizedPage = errors.New("invalid page: larger than declared")
 
-// check reads a page and refuses it if it holds more than its header declares.
+// check reads a page and rejects it if it holds more than its header declares.
 func (f *inflater) check(in io.Reader, codec format.CompressionCodec, h *format.PageHeader) error {
 	f.page.Reset()
 	n, err := f.page.ReadFrom(io.LimitReader(in, int64(h.CompressedPageSize)))

@@ -52,7 +52,7 @@ func (f *inflater) largest(in io.ReaderAt, c *format.ColumnMetaData) (int64, err
 			page = max(page, n)
 		}
 		if dictionary+page > maxHeld {
-			return dictionary + page, nil // the caller refuses a column of this size
+			return dictionary + page, nil // the caller rejects a column of this size
 		}
 		at, err = section.Seek(-int64(buf.Buffered()), io.SeekCurrent)
 		if err != nil {

@@ -55,7 +55,7 @@ func Open(in io.ReaderAt, size int64) (r *Reader, err error) {
 	return &Reader{file: file, in: in, groups: file.RowGroups(), schema: file.Schema(), left: left}, nil
 }
 
-// checkFooter refuses metadata that requires too much memory.
+// checkFooter rejects metadata that requires too much memory.
 func checkFooter(in io.ReaderAt, size int64) error {
 	var end [8]byte
 	if size < int64(len(end)) {

@@ -29,7 +29,7 @@ var (
 	chunksList = place{4, 1}
 )
 
-// walker reads a structure in Thrift's compact encoding without decoding it, and refuses one that would take too much
+// walker reads a structure in Thrift's compact encoding without decoding it, and rejects one that would take too much
 // memory. The library, in contrast, allocates memory for as many elements and bytes as a structure declares, and
 // accepts any depth.
 type walker struct {

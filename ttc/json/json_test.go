@@ -231,7 +231,7 @@ func TestReader(t *testing.T) {
 		{"array never closed", "[1\n", ArrayOf, "1:1:1|byte 3 (line 2): the input ends inside the array that begins at byte 0"},
 		{"no array", "{}", ArrayOf, "byte 0 (line 1): expected '[', the start of an array, found '{'"},
 		{"empty", "", ArrayOf, "byte 0 (line 1): expected '[', the start of an array, found the end"},
-		{"rest", "[1]]", ArrayOf, "1:1:1|byte 3 (line 1): expected nothing more after the array, found ']'"},
+		{"rest", "[1]]", ArrayOf, "1:1:1|byte 3 (line 1): expected the end of the input after the array, found ']'"},
 		{"utf-16", "\xff\xfe[\x00", Auto, "byte 0 (line 1): the text is UTF-16: convert it to UTF-8, found the byte 0xff"},
 	}
 	for _, c := range cases {

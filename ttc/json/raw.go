@@ -63,7 +63,7 @@ func Parse(data []byte, lim Limits) (Raw, error) {
 		return nil, s.errorAt(data, end, 0, 1, int64(start), st)
 	}
 	if rest := skipSpace(data, end); rest != len(data) {
-		return nil, newSyntaxError(data, rest, 0, 1, "expected nothing more after the value")
+		return nil, newSyntaxError(data, rest, 0, 1, "expected the end of the input after the value")
 	}
 	if tooMany(data[start:end], lim.Objects) {
 		return nil, &SizeError{Offset: int64(start), Limit: lim.Objects, Many: true}

@@ -176,7 +176,7 @@ func (r *Reader) end() error {
 		return err
 	}
 	if r.pos < len(r.buf) {
-		return r.syntaxError("expected nothing more after the array")
+		return r.syntaxError("expected the end of the input after the array")
 	}
 	return io.EOF
 }

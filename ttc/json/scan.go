@@ -448,7 +448,7 @@ func (s *scanner) number(data []byte, i int, final bool) (int, status) {
 	case i >= len(data) && !final:
 		return start, needMore
 	case isInt && integer > maxIntegerDigits:
-		return s.fail(start, "an integer of more than 4300 digits (Python refuses it too)")
+		return s.fail(start, "an integer of more than 4300 digits (Python rejects it too)")
 	}
 	return i, complete
 }

@@ -99,7 +99,7 @@ func AppendReprAt(dst []byte, v Value, mark Marker, depth int) ([]byte, error) {
 type subclass interface{ ClassName() string }
 
 // AppendRepr appends repr(v). mark may be nil. It fails only on values that are nested too deeply, and on ints that
-// AppendInt refuses.
+// AppendInt rejects.
 func AppendRepr(dst []byte, v Value, mark Marker) ([]byte, error) {
 	return AppendReprAt(dst, v, mark, 0)
 }

@@ -74,7 +74,7 @@ func lookError(path string, err error) error {
 	return err
 }
 
-// execError explains why the system refused to run a file that exists and is executable.
+// execError explains why the system can't run a file that exists and is executable.
 func execError(path string, err error) error {
 	_, statErr := os.Stat(path)
 	switch {

@@ -514,7 +514,7 @@ func (a *attempt) part(reader *wire.RecordReader, part *pb.ResultPart) error {
 	}
 	a.mu.Unlock()
 	if j == nil || j.number != part.GetGroup() {
-		return protocolErrorf("unexpected answer to group %d, which is not the one due next", part.GetGroup())
+		return protocolErrorf("answer to group %d is out of order", part.GetGroup())
 	}
 	r, err := reader.Part(part, j.group)
 	if _, ok := errors.AsType[*wire.OutputLimitError](err); ok {

@@ -102,7 +102,7 @@ func checkValidate(ctx context.Context, k *kit) error {
 			}
 			for _, f := range found {
 				if f.Severity == finding.Error {
-					return fmt.Errorf("unexpected refusal of the config: %s %s", f.Pointer, f.Message)
+					return fmt.Errorf("the config was unexpectedly rejected: %s %s", f.Pointer, f.Message)
 				}
 			}
 			if i == 1 && !reflect.DeepEqual(before, found) {

@@ -12,7 +12,7 @@ import (
 	pb "github.com/nat-go/nat-go/plugins/proto/nat/builder/v1"
 )
 
-// Codec is gRPC's own codec for protocol buffers, with two differences: it refuses messages from the other side that
+// Codec is gRPC's own codec for protocol buffers, with two differences: it rejects messages from the other side that
 // would take too much memory (checkShape), and it stores frames in its own buffers. gRPC doesn't pool buffers of this
 // size, and clears each buffer before overwriting it, which takes as long as copying it.
 var Codec encoding.CodecV2 = codec{}

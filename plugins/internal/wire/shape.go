@@ -15,7 +15,7 @@ const (
 	numberBytes  = 8        // per packed number
 )
 
-// checkShape refuses a message that would take too much memory. It does not examine messages that are too small for
+// checkShape rejects a message that would take too much memory. It does not examine messages that are too small for
 // that, such as all frames from a plugin that respects the frame size.
 func checkShape(d protoreflect.MessageDescriptor, data []byte) error {
 	if len(data) <= maxDecoded/(messageBytes/2+1) {

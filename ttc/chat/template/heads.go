@@ -11,7 +11,7 @@ import (
 // the messages has processed n of them, the rest of the template runs as if the conversation ended there, and its
 // effects are then undone. The result equals a separate render of the head, for two reasons. First, a template can
 // change only variables, and these are restored. Second, up to that point the template hasn't read any later message:
-// fork.find refuses templates that use the list of messages except to read messages by index, and state.sees records
+// fork.find rejects templates that use the list of messages except to read messages by index, and state.sees records
 // those reads. If only the loop's iteration for the head's last message read a later message (loop.last), that
 // iteration is repeated as well.
 

@@ -73,7 +73,7 @@ func (st *state) join2(a, b val) val {
 	return st.like(a, st.finish(sum))
 }
 
-// repeat computes seq * times for a text. It refuses lists and tuples, and returns false for other values.
+// repeat computes seq * times for a text. It rejects lists and tuples, and returns false for other values.
 func (st *state) repeat(seq, times val) (val, bool) {
 	switch seq.Kind() {
 	case pyvalue.KindList, pyvalue.KindTuple:

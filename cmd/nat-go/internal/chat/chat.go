@@ -16,7 +16,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// maxLine is the maximum size of a request in bytes; longer ones are refused.
+// maxLine is the maximum size of a request in bytes; longer requests are rejected.
 const maxLine = 128 << 20
 
 // Answerer answers requests. Render, Mask and Tokens implement it.
@@ -51,7 +51,7 @@ func Answer(a Answerer, in io.Reader, out io.Writer) error {
 }
 
 // requests reads requests and calls answer with each one and its number, counted from 1, or with the reason why it
-// can't be read. answer returns an error if it refuses the request. flush is called before waiting for a line, so a
+// can't be read. answer returns an error if it rejects the request. flush is called before waiting for a line, so a
 // client can wait for each answer before sending its next request.
 func requests(in io.Reader, flush func() error, answer func(n int, line []byte, err error) error) error {
 	r := bufio.NewReaderSize(in, 1<<16)

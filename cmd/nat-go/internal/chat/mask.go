@@ -87,7 +87,7 @@ func (m *Mask) examine(line []byte) (*masked, error) {
 	}
 	for i := range k.turns {
 		ok, err := r.Stable(c, &k.res, &k.turns[i])
-		if err != nil || !ok { // if the template refuses the prefix, the turn can't have been sampled from it
+		if err != nil || !ok { // if the template rejects the prefix, the turn can't have been sampled from it
 			k.unstable = append(k.unstable, k.turns[i].Message)
 		}
 		k.filler = append(k.filler, k.turns[i].Filler...)

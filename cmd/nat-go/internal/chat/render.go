@@ -29,7 +29,7 @@ type Render struct {
 	invalid error         // the error for every request, if the template doesn't compile
 }
 
-// NewRender compiles the template. If it doesn't compile, every request is refused, as in transformers.
+// NewRender compiles the template. If it doesn't compile, every request is rejected, as in transformers.
 func NewRender(source string) *Render {
 	t, err := template.Compile(source)
 	if err != nil {

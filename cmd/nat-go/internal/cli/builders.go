@@ -201,7 +201,7 @@ func newBuildersVerifyCmd() *cobra.Command {
 	})
 	cmd.Flags().StringArrayVar(&flags.only, "only", nil, "run only this check (repeatable)")
 	cmd.Flags().StringArrayVar(&flags.configs, "settings", nil, "BUILDER=JSON: settings to check a builder with (repeatable)")
-	cmd.Flags().StringVar(&flags.from, "from", "", "file with examples to build from, as for builders try")
+	cmd.Flags().StringVar(&flags.from, "from", "", "file with examples, as for builders try")
 	return cmd
 }
 
@@ -285,7 +285,7 @@ func newPluginsListCmd() *cobra.Command {
 func newPluginsLockCmd() *cobra.Command {
 	return withPlugins(&cobra.Command{
 		Use:   "lock [PLUGIN...]",
-		Short: "Write the version, checksum, protocol and settings of plugins to nat-go.lock; later runs refuse any others",
+		Short: "Write the version, checksum, protocol and settings of plugins to nat-go.lock; later runs reject others",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := selectedPlugins(cmd)
 			if err != nil {

@@ -79,7 +79,7 @@ func (r *runFlags) register(cmd *cobra.Command) {
 	f.StringVar(&r.mode, "compat", "", "compatibility mode: nat writes what NAT writes, byte for byte, bugs included")
 	f.BoolVar(&r.Plan, "plan", false, "read the inputs and report what the run would produce, without writing anything")
 	f.Int64Var(&r.Limit, "limit", 0, "read at most this many examples from each input; 0: all")
-	f.BoolVar(&r.DryRun, "dry-run", false, "write the data set but submit nothing")
+	f.BoolVar(&r.DryRun, "dry-run", false, "write the data set but don't submit a job")
 	f.BoolVar(&r.Detach, "detach", false, "submit the job and don't wait for it")
 	f.StringVar(&r.Metrics, "metrics", "", "write the run's counters to this file as Prometheus text")
 }

@@ -162,7 +162,7 @@ func (s *formatsScreen) recipes() {
 	}
 	s.text.WriteByte('\n')
 	s.table(0, []string{"`nat-go dataset stats RUN --template MODEL` counts what a model's chat template omits from " +
-		"rows of messages: reasoning, tool calls, and whole conversations that it refuses"})
+		"rows of messages: reasoning, tool calls, and whole conversations that it rejects"})
 	s.text.WriteString("`nat-go doctor trl RUN` compares the tokens that TRL trains on\n")
 }
 

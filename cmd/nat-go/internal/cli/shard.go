@@ -177,7 +177,7 @@ func (p *planFlags) register(cmd *cobra.Command) {
 		"without a configuration: dpo, sft, or a builder's type (repeatable); default: the one that suits the input")
 	f.StringVar(&p.OutputDir, "output-dir", "", "where the merge creates the run folder; default: finetuning.output_dir")
 	f.StringVar(&p.mode, "compat", "", "nat is refused, because NAT processes a collection run as a whole")
-	f.BoolVar(&p.DryRun, "dry-run", false, "have the merge write the data set but submit nothing")
+	f.BoolVar(&p.DryRun, "dry-run", false, "have the merge write the data set but don't submit a job")
 }
 
 // planShards creates a plan. If the plan's folder is in object storage, it creates the plan on this machine and uploads
@@ -257,7 +257,7 @@ func newShardMergeCmd(commitBytes int64) *cobra.Command {
 	f := cmd.Flags()
 	f.BoolVar(&how.LeaveWriting, "leave-writing", false,
 		"divide the writing between the shards instead of writing here")
-	f.BoolVar(&how.DryRun, "dry-run", false, "write the data set but submit nothing")
+	f.BoolVar(&how.DryRun, "dry-run", false, "write the data set but don't submit a job")
 	f.BoolVar(&how.Detach, "detach", false, "submit the job and don't wait for it")
 	workFlag(f, &work)
 	return cmd

@@ -47,7 +47,7 @@ func newViewCmd() *cobra.Command {
 	f.StringVar(&v.addr, "addr", "127.0.0.1:0", "`ADDRESS` to listen on; port 0: a free one")
 	f.BoolVar(&v.public, "public", false, "permit an --addr that other machines can reach")
 	f.BoolVar(&v.closed, "no-browser", false, "print the link only")
-	f.StringVar(&v.file, "export", "", "write the page with its data to this `FILE`, and serve nothing")
+	f.StringVar(&v.file, "export", "", "write the page with its data to this `FILE` instead of serving it")
 	f.StringVar(&v.export.Where, "where", "",
 		"with --export: records that match this `EXPRESSION`, in the syntax of dataset.where and the page's filter box")
 	f.IntVar(&v.export.Limit, "limit", 2000, "with --export: maximum number of records; 0: all")

@@ -181,7 +181,7 @@ type partRefusals struct {
 	Tries  []triedFormats `json:"tries,omitempty"` // results of trying other formats for the first refused records
 }
 
-// triedFormats counts some of the records that a format refuses, and how many each of the other formats can represent.
+// triedFormats counts some of the records that a format rejects, and how many each of the other formats can represent.
 type triedFormats struct {
 	Records int64   `json:"records"`
 	Took    []int64 `json:"took"` // number of records that each format can represent, in the order of refusals.carry

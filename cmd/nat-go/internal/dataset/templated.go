@@ -117,7 +117,7 @@ func (t *templated) lines() (out []string) {
 	out = append(out, fmt.Sprintf("the template renders %d of %s", t.Conversations-t.Refused,
 		ledger.Quantity(t.Conversations, "conversation")))
 	if t.Refused > 0 {
-		out = append(out, "the template refuses the other conversations, the first with the error: "+
+		out = append(out, "the template rejects the other conversations, the first with the error: "+
 			terminal.Line(strings.TrimSpace(t.Why)))
 	}
 	for _, x := range []struct {

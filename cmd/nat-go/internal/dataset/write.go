@@ -390,7 +390,7 @@ func (w *formatWriter) write(ms []member, s rows.Split) error {
 	var n int
 	var err error
 	if w.row, n, err = w.enc.AppendTogether(w.row[:0], s, w.together); err != nil {
-		return err // don't create a file for a record that the format refuses
+		return err // don't create a file for a record that the format rejects
 	}
 	kind := ms[0].record.Record.Kind()
 	f := w.byPlace[kind][s]

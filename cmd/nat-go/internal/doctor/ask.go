@@ -177,7 +177,7 @@ func (t *Trainer) refusal(x *answer, version string) error {
 		return exit.Environmentf("%s lacks a package: %.500s; install it there (%s -m pip install trl), or specify "+
 			"another Python with --python or NATGO_TRAINER_PYTHON", t.Python, x.Text, t.Python)
 	}
-	return exit.Failedf("TRL %s refuses these rows or settings: %s", version, x.Text)
+	return exit.Failedf("TRL %s rejects these rows or settings: %s", version, x.Text)
 }
 
 // row adds the answer for one row.

@@ -97,7 +97,7 @@ func TestAskedBadly(t *testing.T) {
 		want   string
 	}{
 		"no trl":         {`echo '{"kind": "error", "code": "missing", "text": "trl: No module named trl"}'`, exit.Environment, "-m pip install trl"},
-		"refuses":        {versions + `echo '{"kind": "error", "code": "refused", "text": "TypeError: unexpected max_len"}'`, exit.Failed, "TRL 1.0 refuses these rows or settings: TypeError"},
+		"refuses":        {versions + `echo '{"kind": "error", "code": "refused", "text": "TypeError: unexpected max_len"}'`, exit.Failed, "TRL 1.0 rejects these rows or settings: TypeError"},
 		"dies":           {`echo "Traceback: out of luck" >&2; exit 7`, exit.Environment, "exit status 7); its last output: \"Traceback: out of luck\""},
 		"no JSON":        {`echo hello; sleep 1000`, exit.Environment, `answered "hello"`},
 		"unknown row":    {`echo '{"kind": "row", "row": 7, "sides": {}}'`, exit.Environment, "repeated row 7"},

@@ -29,7 +29,7 @@ type Compared struct {
 	Same   int    `json:"same"`
 	// numbers of the differing rows, counted from 1, as in the other fields
 	Differ      []int        `json:"differ"`
-	Refused     []refused    `json:"refused,omitempty"`     // rows that the collator refuses
+	Refused     []refused    `json:"refused,omitempty"`     // rows that the collator rejects
 	LeftOut     []int        `json:"left_out,omitempty"`    // rows that the trainer omits
 	Cut         []int        `json:"cut,omitempty"`         // rows that the trainer truncates
 	Differences []difference `json:"differences,omitempty"` // how the rows differ
@@ -37,7 +37,7 @@ type Compared struct {
 	Row         []sideTokens `json:"row,omitempty"`         // the requested row, token by token
 }
 
-// refused is a row that the collator refuses.
+// refused is a row that the collator rejects.
 type refused struct {
 	Row int    `json:"row"`
 	Why string `json:"why"`

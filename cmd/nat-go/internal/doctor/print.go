@@ -46,7 +46,7 @@ func (c *Compared) text(b *bytes.Buffer, trainer string, colour bool) {
 		fmt.Fprintf(b, "  %s omits %s\n", trainer, rowList(c.LeftOut))
 	}
 	for _, f := range c.Refused {
-		fmt.Fprintf(b, "  our collator refuses row %d: %s\n", f.Row, f.Why)
+		fmt.Fprintf(b, "  nat-go's collator rejects row %d: %s\n", f.Row, f.Why)
 	}
 	for _, n := range c.Notes {
 		fmt.Fprintf(b, "  %s says: %q\n", trainer, n)

@@ -362,7 +362,7 @@ var classOfRole = map[string]string{
 }
 
 // collate builds nat-go's rows from rows that are not tokenised yet, with one row per conversation, as trainers of
-// text rows do. It sets the field ours of each row or, if the collator refuses the row, the field why.
+// text rows do. It sets the field ours of each row or, if the collator rejects the row, the field why.
 func collate(ctx context.Context, cfg collator.Config, in *Input, scratch string) error {
 	cfg.Rows, cfg.Layout, cfg.Workers = collator.Trajectory, batch.Padded, 1
 	cfg.BatchTokens = max(cfg.BatchTokens, cfg.MaxLength)

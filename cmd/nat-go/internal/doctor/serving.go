@@ -79,7 +79,7 @@ func compareServing(cfg collator.Config, dir, serving string, inputs []*Input) (
 	s.compareSpecials(ours.tok.Config, theirs.tok.Config)
 	text, err := collator.TemplateText(theirs.tok.Config, "")
 	if err != nil || text == collator.PlainTemplate {
-		s.find("template", "the chat template is missing, so a server uses a different template or refuses chats")
+		s.find("template", "the chat template is missing, so a server uses a different template or rejects chat requests")
 	} else if theirs.render, err = rendererOf(cfg, theirs.tok, text); err != nil {
 		s.find("template", "cannot compile the chat template: %v", err)
 	} else {
@@ -264,13 +264,13 @@ func (s *Serving) compareTemplates(sameText bool, ours, theirs *folder, inputs [
 }
 
 // contrast describes the first difference between a, which the training template renders, and b, which the serving
-// template renders. If a template refuses the conversation, contrast names that template.
+// template renders. If a template rejects the conversation, contrast names that template.
 func contrast(a, b string, errA, errB error) string {
 	switch {
 	case errA != nil:
-		return fmt.Sprintf("the training template refuses the conversation (%v)", errA)
+		return fmt.Sprintf("the training template rejects the conversation (%v)", errA)
 	case errB != nil:
-		return fmt.Sprintf("the serving template refuses the conversation (%v)", errB)
+		return fmt.Sprintf("the serving template rejects the conversation (%v)", errB)
 	}
 	at := 0
 	for at < len(a) && at < len(b) && a[at] == b[at] {

@@ -189,7 +189,7 @@ func (k *check) tokenizer() {
 	case err != nil:
 		k.path(p, "the tokenizer", at...)
 	case info.IsDir() && !runfolder.Has(filepath.Join(p, "tokenizer.json")):
-		fix := "write a folder that contains tokenizer.json, such as that of a model saved with its tokenizer"
+		fix := "write a folder that contains tokenizer.json, such as the folder of a model saved with its tokenizer"
 		for _, sub := range []string{"tokenizer", "model"} {
 			if runfolder.Has(filepath.Join(p, sub, "tokenizer.json")) {
 				fix = "write " + filepath.Join(p, sub)

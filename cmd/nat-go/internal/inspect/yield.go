@@ -99,7 +99,7 @@ func newYield(info builders.Info) *Yield {
 	return &Yield{Builder: info.Name, Does: info.Doc, Dropped: map[string]int64{}, Counters: map[string]int64{}}
 }
 
-// with runs a builder with the given settings. It returns a nil Yield if the builder refuses the settings.
+// with runs a builder with the given settings. It returns a nil Yield if the builder rejects the settings.
 func (y *yields) with(ctx context.Context, f sdk.Factory, settings []byte) (*Yield, error) {
 	b, found := f.Open(settings)
 	if finding.Failed(found) || b == nil {
@@ -239,7 +239,7 @@ func (y *yields) remedies(ctx context.Context, r *Report) error {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			if err == nil && made != 0 { // with an error, the builder refuses the input or the settings
+			if err == nil && made != 0 { // with an error, the builder rejects the input or the settings
 				b.Remedy = r.command(m, made)
 				break
 			}

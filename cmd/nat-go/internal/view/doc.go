@@ -16,7 +16,7 @@
 //
 // The content comes from models and tools, and any page in the same browser can send requests to a server on the
 // loopback interface. Therefore, every endpoint requires the token in the printed link, in a header that no other
-// page can set without a preflight request, which the server refuses; Host must be one of this server's addresses,
+// page can set without a preflight request, which the server rejects; Host must be one of this server's addresses,
 // against DNS rebinding; Origin, if it is sent, must be the page's own; framing is forbidden; the content security
 // policy allows only this server's own scripts and styles; and the page never parses text as HTML. Nothing is stored
 // in the browser.

@@ -87,7 +87,7 @@ func New(o Options) (*Scorer, error) {
 		return nil, errors.New("missing command for the scoring program")
 	}
 	if o.Memory < 0 || o.Timeout < 0 || o.StartTimeout < 0 {
-		return nil, fmt.Errorf("invalid memory of %d bytes or timeouts %s and %s: expected more than 0",
+		return nil, fmt.Errorf("the memory (%d bytes) and the timeouts (%s and %s) must not be negative",
 			o.Memory, o.Timeout, o.StartTimeout)
 	}
 	return &Scorer{o: o}, nil
@@ -211,7 +211,7 @@ func (s *Scorer) checkModel(in *introduction) error {
 			s.o.Memory)
 	case in.Probes == nil && s.o.Assume:
 	case in.Probes == nil:
-		return refusef("doesn't report its tokenizer's ids for the probes, so nothing confirms that it has the " +
+		return refusef("doesn't report its tokenizer's ids for the probes, so it can't be checked whether it has the " +
 			"vocabulary of the model to be trained: set `vocabulary: assume` if you know that it does")
 	case len(in.Probes) != len(s.o.Probes):
 		return refusef("reported ids for %d of %d probes", len(in.Probes), len(s.o.Probes))

@@ -5,7 +5,7 @@
 // overwrites or deletes another's output (`nat eval` empties its output folder first). The folder is kept; a completed
 // run is not repeated. Package ttc/source/internal/nat reads its content.
 //
-// `nat eval` refuses a file with sections it doesn't know, writes nothing without an evaluator, and omits the steps
+// `nat eval` rejects a file with sections it doesn't know, writes nothing without an evaluator, and omits the steps
 // that carry candidates unless configured otherwise. It therefore gets a copy ({config}) with bases merged, nat-go's
 // sections removed, and the output folder set. Before anything is started, the copy is checked for the remaining
 // problems. The copy is in the system's temporary folder, is readable only by its owner, and is removed when the run

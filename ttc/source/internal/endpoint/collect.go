@@ -259,7 +259,7 @@ func (c *collector) unprocessable(r *httpclient.Reply) error {
 			}
 		}
 	}
-	return fmt.Errorf("workflow at %s refuses the question: HTTP 422 %s", c.http.Place(), r.Excerpt())
+	return fmt.Errorf("workflow at %s rejected the question: HTTP 422 %s", c.http.Place(), r.Excerpt())
 }
 
 // assemble writes the entries with their answers in the format of workflow_output.json. A file that already has the

@@ -449,7 +449,7 @@ var foreign = []struct{ mark, is, help string }{
 	{"\x80\x04\x95", "a Python pickle", "Write its entries as JSON lines"},
 }
 
-// uncompress sets the reader if the file is compressed, and refuses files that can't be read.
+// uncompress sets the reader if the file is compressed, and rejects files that can't be read.
 func (file *File) uncompress(in *bufio.Reader, head []byte) error {
 	path := file.ID.Path
 	for _, f := range foreign {

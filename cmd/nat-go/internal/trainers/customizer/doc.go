@@ -13,7 +13,7 @@
 //     deployment was requested are reported as errors. NAT continues and reports success.
 //   - 409 means "exists" and is not retried.
 //   - With an empty token no Authorization header is sent; every host can have its own token.
-//   - training_type sft accepts demonstration rows and sends no dpo block; preference rows are refused. lora can
+//   - training_type sft accepts demonstration rows and sends no dpo block; preference rows are rejected. lora can
 //     include its rank.
 //   - Progress may be null, and doesn't show whether the job has ended. NAT's wait fails with a TypeError if it is
 //     null, and so does every wait that reaches the limit on failed status requests. Here, that limit has its own

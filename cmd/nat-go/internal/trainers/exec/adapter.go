@@ -385,7 +385,7 @@ func (a *Adapter) Cancel(ctx context.Context, _ trainers.JobRef) error {
 		return fail(fmt.Errorf("cannot kill the trainer's processes %v", left))
 	}
 	if !waitReleased(ctx, dir, lockTimeout) {
-		return fail(fmt.Errorf("trainer was ended, but an unknown process that it started still holds %s open", filepath.Join(dir, lockFile)))
+		return fail(fmt.Errorf("trainer was stopped, but an unknown process that it started still has %s open", filepath.Join(dir, lockFile)))
 	}
 	return nil
 }
