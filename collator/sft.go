@@ -6,7 +6,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// demonstration makes the rows of the sft channel: conversations to be imitated.
+// demonstration makes the rows of the sft channel.
 func (w *worker) demonstration(it *Item) outcome {
 	d := it.Record.Record.(*builders.Demonstration)
 	nodes := it.Record.Messages.Nodes
@@ -23,7 +23,7 @@ func (w *worker) demonstration(it *Item) outcome {
 	rows, lost, whole := w.rollout(m, fitSide(blocks))
 	out := w.outcome(it, m, rows, lost, whole, w.rowWeight(rows, d.Weight))
 	for i := range out.Rows {
-		out.Rows[i].Sides[0].LogProbs = nil // imitation needs no log-probs
+		out.Rows[i].Sides[0].LogProbs = nil // sft doesn't use log-probs
 	}
 	return out
 }

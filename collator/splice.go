@@ -62,8 +62,8 @@ const (
 	modePrepend = "prepend"
 	// Like prepend, with a space after the hint. The space may be the first byte of the row's next token.
 	modeLead = "lead"
-	// Added to an empty preceding message, on a line of its own. The line breaks around an empty tool result are
-	// often a single token, after which the hint comes.
+	// Added to an empty preceding message, on a separate line. The line breaks around an empty tool result are often a
+	// single token; the hint is inserted after it.
 	modeBelow = "below"
 	modeNone  = batch.NoHint // omitted
 )

@@ -146,7 +146,7 @@ func addedAnswers(all []ttc.Candidate, turn []int, keepEndings bool) []bool {
 	outputs, differ := make([]string, n), make([]bool, n)
 	for k, i := range turn {
 		output, first := strings.TrimSpace(all[i].Output), &outputs[numbers[k]]
-		differ[numbers[k]] = differ[numbers[k]] || *first != "" && *first != output // no output is empty
+		differ[numbers[k]] = differ[numbers[k]] || *first != "" && *first != output // outputs are never empty
 		*first = output
 	}
 	added := make([]bool, len(turn))

@@ -7,8 +7,8 @@
 // Scored answers to the same prompt are rollouts of one turn. If the answers of a turn had different prompts, each
 // prompt is a separate task, because part of the difference between their rewards is due to the prompts.
 //
-// Tasks that teach nothing (too few rollouts, or equal rewards) can be dropped as a whole, but never in part, because
-// an advantage computed over part of a group would be wrong.
+// Tasks that don't contribute to training (too few rollouts, or equal rewards) can be dropped as a whole, but never
+// in part, because an advantage computed over part of a group would be wrong.
 //
 // Part of the Go API we promise (v0).
 package grpo

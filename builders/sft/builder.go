@@ -132,8 +132,8 @@ func (b *Builder) choose(g *ttc.Group, cs []choice, scale ttc.Scale, out *emit.O
 	}
 }
 
-// countedOnly is the name of the counter for examples that are imitated although all scores in the input are the
-// same, so that it is unknown whether the examples are good.
+// countedOnly is the name of the counter for examples that are used although all scores in the input are equal, so it
+// is unknown whether the examples are good.
 const countedOnly = "only_score"
 
 // Remarks returns remarks for the user about a run, given the builder's counters.

@@ -2,7 +2,7 @@ package sft
 
 import "github.com/nat-go/nat-go/ttc/ledger"
 
-// Reasons for not imitating a rollout or candidate.
+// Reasons for not using a rollout or candidate.
 const (
 	BelowMinScore ledger.Reason = "below_min_score"
 	EnoughTaken   ledger.Reason = "enough_taken"

@@ -12,7 +12,7 @@ import (
 type Assembled struct {
 	Lines   []Line
 	tensors [][]tensors.Tensor // of each batch
-	rows    map[string][]*Row  // rows by channel; nil unless each row of the file is to be an example
+	rows    map[string][]*Row  // rows by channel; nil unless each row of the file is an example
 	form    Form
 }
 

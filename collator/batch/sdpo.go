@@ -318,7 +318,7 @@ func sequences(r *reader, l *Line, prefix string) ([]Side, error) {
 	if len(mask) != len(ids) {
 		return nil, fmt.Errorf("mismatched sizes of %sinput_ids and its mask", prefix)
 	}
-	if shape[0] > len(ids) { // rows without cells could be of any number, whatever the file's size
+	if shape[0] > len(ids) { // a small file could declare any number of rows without cells
 		return nil, fmt.Errorf("invalid %sinput_ids: got shape %v, expected tokens in each row", prefix, shape)
 	}
 	out := make([]Side, shape[0])

@@ -19,7 +19,7 @@ type Fate string
 // The fates.
 const (
 	Kept    Fate = "kept"
-	Dropped Fate = "dropped" // the message does not appear in the text at all
+	Dropped Fate = "dropped" // the message doesn't appear in the text
 	Hoisted Fate = "hoisted" // the message appears before messages that precede it
 	Refused Fate = "refused" // the template raises an exception
 )

@@ -329,7 +329,7 @@ func (f *File) Read(name string) (Tensor, error) {
 	return Tensor{info.Name, info.DType, info.Shape, data}, nil
 }
 
-// limit returns an error if more bytes are to be read than allowed.
+// limit returns an error if a read of the given size would exceed the limit.
 func (f *File) limit(bytes int64, what string) error {
 	limit := cmp.Or(f.Limit, maxReadBytes)
 	if bytes > limit {

@@ -46,7 +46,7 @@ func TestParse(t *testing.T) {
 		{`nul`, "ends inside a value that begins at byte 0", 3},
 		{`nulL`, "expected a value", 0},
 		{`+1`, "expected a value", 0},
-		{`01`, "expected nothing more", 1},
+		{`01`, "expected the end of the input", 1},
 		{`1.`, "ends inside a value", 2},
 		{`1.x`, "expected a digit", 2},
 		{`-x`, "expected a digit", 1},
@@ -76,7 +76,7 @@ func TestParse(t *testing.T) {
 		{"\xef\xbb\xbf1", "expected a value", 0},
 		{strings.Repeat("[", 1001), "nested too deep", 1000},
 		{strings.Repeat("9", 4301), "4300 digits", 0},
-		{`{} x`, "expected nothing more", 3},
+		{`{} x`, "expected the end of the input", 3},
 	}
 	for _, c := range invalid {
 		t.Run(c.in, func(t *testing.T) {

@@ -13,8 +13,8 @@ func monotonic() time.Duration { return time.Since(epoch) }
 // patience is the factor by which a plugin may exceed its timeout on a group for which it reports progress.
 const patience = 10
 
-// clock measures how long a plugin has been working on the current group. A sign of life postpones the deadline for the
-// next sign, but not the deadline for the group.
+// clock measures how long a plugin has been working on the current group. Each sign of life extends the deadline for
+// the next one, but not the deadline for the group.
 type clock struct {
 	mu    sync.Mutex
 	alive time.Duration // time of the last sign of life

@@ -31,7 +31,7 @@ const (
 	failed                // the process did not start, is gone or was killed
 	finished              // the process finished a group
 	waited                // the pause is over
-	stop                  // the plugin is to stop
+	stop                  // the plugin should stop
 	hopeless              // the process did not start, and never will
 )
 

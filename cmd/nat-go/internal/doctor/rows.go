@@ -169,8 +169,8 @@ func (r *row) readPreference(raw json.Raw) error {
 	return r.setItem(raw, rec)
 }
 
-// readDemonstration reads a conversation whose assistant messages are to be imitated: all of them, or only those in the
-// completion.
+// readDemonstration reads a conversation whose assistant messages are trained on: all of them, or only the ones in
+// the completion.
 func (r *row) readDemonstration(raw json.Raw) error {
 	d := &builders.Demonstration{Weight: 1}
 	rec := &builders.Resolved{Record: d}

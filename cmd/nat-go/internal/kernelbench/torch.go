@@ -44,7 +44,7 @@ func startTorch(ctx context.Context, python string, v, rows int) (*torch, error)
 	if err != nil {
 		return nil, fmt.Errorf("can't run %s: %w", python, err)
 	}
-	t.out = bufio.NewScanner(out) //nolint:forbidigo // kernels imports nothing of ours; the script is ours
+	t.out = bufio.NewScanner(out) //nolint:forbidigo // the script is part of this package
 	if !t.out.Scan() {
 		t.stop()
 		return nil, fmt.Errorf("%s doesn't run torch: install it there (%s -m pip install torch), or specify another Python with --torch", python, python)

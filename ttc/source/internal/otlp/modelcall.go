@@ -18,7 +18,7 @@ type modelCall struct {
 	id, model, finish string
 	input             []chat.Message
 	outputs           []output        // the choices, or the parts of a response within which the server ran tools
-	said              []calls.Message // messages of such a response
+	said              []calls.Message // messages of a response within which the server ran tools
 	tools             []chat.Tool
 	toolsUnsaid       bool // the convention doesn't require programs to record tools
 	gaps              ttc.Gaps

@@ -174,7 +174,7 @@ type row struct {
 	Score         float64
 	Null          bool
 
-	// The teacher's predictions of the tokens at all positions except the first; nil if the teacher was not asked.
+	// The teacher's predictions of the tokens at all positions except the first; nil if the teacher wasn't queried.
 	TopK            *int // number of log-probs requested from the group's teacher
 	TeacherIDs      [][]int64
 	TeacherLogProbs [][]float64
