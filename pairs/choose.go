@@ -286,7 +286,7 @@ func (c *Chooser) widest(winners, losers int) {
 			open()
 		}
 		r := &c.rows.items[0]
-		// All pairs of the row with this margin, in order of rank.
+		// Add all pairs of the row with this margin, in order of rank.
 		least := max(c.first[r.rank], losers)
 		begin := r.end - 1
 		for begin > least && c.score[r.rank]-c.score[begin-1] == r.margin {

@@ -221,7 +221,7 @@ func (w *work) trace(t *trace) {
 	})
 }
 
-// targetsOf returns the turns that a failure's hint should change. A parting doesn't have a next turn, because no
+// targetsOf returns the turns that a failure's hint should change. A divergence doesn't have a next turn, because no
 // error follows its action.
 func (b *Builder) targetsOf(f *failure) []builders.Target {
 	var all []builders.Target

@@ -48,7 +48,7 @@ type course struct {
 	rank   int           // the rollout's rank by reward among the task's rollouts
 
 	parting parting
-	why     ledger.Reason // reason why the rollout has no parting
+	why     ledger.Reason // reason why no divergence was found in the rollout
 }
 
 // add adds the rollout's next deed. If a read is repeated before the next write, only its last result is kept.
@@ -77,10 +77,10 @@ func (c *course) next(written int) int {
 	return 0
 }
 
-// parting is the action at which the value of a rollout's state drops most. The value of a state is the mean reward of
-// the rollouts that pass through it.
+// parting is the action at which a rollout diverges from better ones, which is the action at which the value of its
+// state drops most. The value of a state is the mean reward of the rollouts that pass through it.
 type parting struct {
-	at            *deed // nil if the rollout ends without another write, so that the parting is the answer
+	at            *deed // nil if the rollout diverges in its answer, without another write
 	before, after value
 	// the write that the best rollout with a different action made there; nil if it made no further write
 	sibling *deed
@@ -247,8 +247,8 @@ func (c *comparison) read(d *deed) {
 }
 
 // leave advances to the state after the rollout's next write, and returns the rollouts that are still in the same
-// state. key identifies the write; 0 means that none follows. The step becomes the rollout's parting if it lowers the
-// value of the state more than every earlier step.
+// state. key identifies the write; 0 means that none follows. The step becomes the rollout's divergence if it lowers
+// the value of the state more than every earlier step.
 func (c *comparison) leave(key int) crowd {
 	self, here := c.all[c.at], c.here
 	c.here = c.next(here, key)
@@ -379,8 +379,8 @@ func (b *Builder) course(t *trace, known texts) *course {
 	return c
 }
 
-// asFailure returns a rollout's parting as a failure, for which a hint can be found. A parting at the answer belongs
-// to the model's last turn; asFailure returns nil if that turn doesn't exist.
+// asFailure returns a rollout's divergence as a failure, for which a hint can be found. A divergence at the answer
+// belongs to the model's last turn; asFailure returns nil if that turn doesn't exist.
 func (c *course) asFailure(p parting) *failure {
 	f := &failure{class: divergence, rule: divergence, parting: &p}
 	if p.at != nil {

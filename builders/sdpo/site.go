@@ -24,7 +24,7 @@ type trace struct {
 	orphans   []int
 	failures  []failure
 	parted    *failure      // point where the rollout diverges from better ones for its task; nil if there is none
-	noParting ledger.Reason // reason why parted is nil; empty if there was no search for a parting
+	noParting ledger.Reason // reason why parted is nil; empty if no divergence was searched for
 	nearly    []nearMiss
 	hashes    []xxh3.Uint128 // hashes of prompts; see prompts
 }
@@ -37,7 +37,7 @@ type failure struct {
 	told      told     // the source's annotation of the error
 	fault     *fault   // the defect of the call itself, if any
 	text      string   // text of the result
-	parting   *parting // set if the site is a parting instead of a failed call
+	parting   *parting // set if the site is a divergence instead of a failed call
 	transient bool
 	repeated  bool // the previous call was the same and failed the same way
 }

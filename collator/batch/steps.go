@@ -108,8 +108,8 @@ func WriteSteps(dir string, byExample bool) (steps, apart int, err error) {
 // StepProblem describes a step file that differs from the result of combining its batches.
 type StepProblem struct{ File, Text string }
 
-// CheckSteps remakes every step from the batches in dir and compares it with its file. listed contains the file names
-// in the list of steps. If there is no list, CheckSteps checks nothing.
+// CheckSteps rebuilds every step from the batches in dir and compares it with its file. listed contains the file
+// names in the list of steps. If there is no list, CheckSteps does nothing.
 func CheckSteps(dir string) (listed []string, problems []StepProblem, err error) {
 	path := filepath.Join(dir, StepsName)
 	f, err := durable.Open(path)
@@ -195,7 +195,7 @@ func (m *stepMaker) apart() (n int) {
 	return n
 }
 
-// check remakes the next step of the plan and compares it with the step's file.
+// check rebuilds the next step of the plan and compares it with the step's file.
 func (m *stepMaker) check(s *step) error {
 	if len(m.plan) == 0 {
 		return errors.New("the batches do not produce this step")

@@ -70,7 +70,7 @@ func (p *Plugin) start(ctx context.Context) (*Plugin, error) {
 			return err
 		})
 	}
-	if err := starts.Wait(); err != nil { // wait: starts and ends have deadlines
+	if err := starts.Wait(); err != nil { // wait: starting and stopping have deadlines
 		p.Close()
 		return nil, err
 	}
@@ -136,7 +136,7 @@ func (p *Plugin) Close() {
 	for _, in := range p.instances {
 		wg.Go(in.close)
 	}
-	wg.Wait() // wait: starts and ends have deadlines
+	wg.Wait() // wait: starting and stopping have deadlines
 	if p.runDir != nil {
 		p.runDir.remove()
 	}
@@ -171,7 +171,7 @@ type instance struct {
 func (in *instance) incarnation(ctx context.Context) (*incarnation, error) {
 	select {
 	case in.startMu <- struct{}{}:
-		defer func() { <-in.startMu }() // wait: takes its own token back
+		defer func() { <-in.startMu }() // wait: the token sent above is in the channel
 	case <-ctx.Done(): // another caller's start may take time
 		return nil, ctx.Err()
 	}

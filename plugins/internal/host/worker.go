@@ -26,7 +26,7 @@ type worker struct {
 	taken    chan struct{} // signalled when Recv takes results
 }
 
-// run serves the session's queue until it ends.
+// run serves the session's queue until the session ends.
 func (w *worker) run() {
 	w.taken = make(chan struct{}, 1)
 	ctx := w.session.ctx

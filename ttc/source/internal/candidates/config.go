@@ -22,7 +22,7 @@ type Config struct {
 	MaxLine    int64 `yaml:"max_line_bytes" default:"16777216" validate:"gte=1024" doc:"max bytes of a line; longer lines are dropped"`
 	MaxExample int   `yaml:"max_candidates_per_example" default:"100000" validate:"gte=1" doc:"max number of lines or answers with the same id; more are an error"`
 	MaxBytes   int64 `yaml:"max_example_bytes" default:"16777216" validate:"gte=1024" doc:"max total bytes of the lines with the same id, or max_line_bytes if that is larger; more are an error"`
-	MaxEmpty   int64 `yaml:"max_empty_entries" default:"1000000" validate:"gte=1" doc:"number of consecutive unusable entries that ends the run, because the file is probably of another kind"`
+	MaxEmpty   int64 `yaml:"max_empty_entries" default:"1000000" validate:"gte=1" doc:"number of consecutive unusable entries after which the run fails, because the file is probably of another kind"`
 }
 
 // Keys holds the key names of a candidate's parts.

@@ -30,7 +30,7 @@ type Config struct {
 	TrajectoryKey string   `yaml:"trajectory_key" default:"intermediate_steps" doc:"key of the recorded steps"`
 	MaxExample    int64    `yaml:"max_example_bytes" default:"16777216" validate:"gte=1024" doc:"max bytes of an entry; larger entries are dropped"`
 	MaxObjects    int64    `yaml:"max_example_objects" default:"100000" validate:"gte=100" doc:"max number of objects and lists in an entry; entries with more are dropped"`
-	MaxEmpty      int64    `yaml:"max_empty_entries" default:"1000000" validate:"gte=1" doc:"number of consecutive unusable entries that ends the run, because the file is probably of another kind"`
+	MaxEmpty      int64    `yaml:"max_empty_entries" default:"1000000" validate:"gte=1" doc:"number of consecutive unusable entries after which the run fails, because the file is probably of another kind"`
 }
 
 // FileName is the name of `nat eval`'s output file.

@@ -16,7 +16,7 @@ type Headed struct {
 	ID   func(entry json.Raw) string // returns the id that an entry gives to the session, or ""
 	Name func(path string) string    // returns the id of a session if no entry gives one; nil means Stem
 
-	// Session adds the calls in the entries, which are in the order in which they were written.
+	// Session adds the calls in the entries, which are in the order of the file.
 	Session func(s *calls.Session, entries []Kept, tally *source.Tally)
 }
 

@@ -74,7 +74,7 @@ type Config struct {
 	AssumeSampled string `yaml:"assume_sampled" default:"assistant" validate:"oneof=assistant last none" doc:"assistant messages to treat as produced by the model in this rollout, if the trace doesn't say: all, only the last, or none"`
 	MaxExample    int64  `yaml:"max_example_bytes" default:"16777216" validate:"gte=1024" doc:"max bytes of a rollout; larger rollouts are dropped"`
 	MaxObjects    int64  `yaml:"max_example_objects" default:"100000" validate:"gte=100" doc:"max number of objects and lists in a rollout; rollouts with more are dropped"`
-	MaxEmpty      int64  `yaml:"max_empty_entries" default:"1000000" validate:"gte=1" doc:"number of consecutive unusable entries that ends the run, because the file is probably of another kind"`
+	MaxEmpty      int64  `yaml:"max_empty_entries" default:"1000000" validate:"gte=1" doc:"number of consecutive unusable entries after which the run fails, because the file is probably of another kind"`
 }
 
 // fileName is the file to look for if a folder is given.

@@ -24,7 +24,7 @@ type Config struct {
 	Weight         float64       `yaml:"weight" default:"1" validate:"gt=0" doc:"weight of this environment among others"`
 	GroupSize      int           `yaml:"group_size" default:"0" validate:"gte=0" doc:"sequences per group; 0: the most common size in the data"`
 	MaxTokenLength int           `yaml:"max_token_length" default:"0" validate:"gte=0" doc:"groups with a sequence of this length or more are skipped; 0: the trainer's max_token_len"`
-	SkipSameScores bool          `yaml:"skip_same_scores" default:"true" doc:"skip groups whose scores are all equal, because they teach nothing; never applies to groups with distillation columns"`
+	SkipSameScores bool          `yaml:"skip_same_scores" default:"true" doc:"skip groups whose scores are all equal, because training on them has no effect; never applies to groups with distillation columns"`
 	MaxQueue       int           `yaml:"max_queue" default:"0" validate:"gte=0" doc:"wait while this many groups are queued at the server; 0: push everything at once"`
 	Gzip           bool          `yaml:"gzip" default:"true" doc:"compress the pushed groups"`
 
