@@ -12,7 +12,7 @@ import (
 
 // Online makes batches in memory, for a training loop that passes in one step's records. It makes at most one batch
 // per channel, with all the records' rows in example order (Origin.Row). Except for their order, the rows are the
-// same as those of Collate. If a channel's batch would exceed BatchTokens, Online returns an error instead of
+// same as Collate's. If a channel's batch would exceed BatchTokens, Online returns an error instead of
 // splitting it.
 func (c *Collator) Online(
 	ctx context.Context, groups iter.Seq2[[]Item, error], dropped func(ledger.Drop),

@@ -449,7 +449,7 @@ func (w *worker) encodePart(res *template.Result, from, to int) ([]int32, *cause
 // student's match the text rendered without it. The hint's tokens begin at byte from of the text.
 func (w *worker) checkTeacher(hinted *hinted, from int, s *splice) *cause {
 	to, student := hinted.end(from), hinted.given.student
-	if student.proof.Lossy || student.given { // ids from the source may differ from those of the encoded text
+	if student.proof.Lossy || student.given { // ids from the source may differ from the encoded text's ids
 		return nil
 	}
 	piece, matches := hinted.Text[from:to], false

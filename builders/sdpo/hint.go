@@ -260,8 +260,8 @@ func (f *feedbackSource) render(s *site, failed string) (string, error) {
 	return strings.TrimSpace(res.Text), nil
 }
 
-// shortened omits the middle of a text, leaving at most the given number of characters, because an error begins with
-// the failed action and ends with the reason.
+// shortened omits the middle of s, leaving at most the given number of characters, because an error begins with the
+// failed action and ends with the reason.
 func shortened(s string, most int) string {
 	const between = "\n...\n"
 	runes := []rune(s)

@@ -20,11 +20,11 @@ type Report struct {
 	Differ      int          `json:"differ"`      // number of entries that differ
 	Differences []Difference `json:"differences"` // the first maxDifferences
 	Causes      []string     `json:"causes"`      // mistakes, each of which explains all differences in a term
-	Loss        Number       `json:"loss"`        // ours
+	Loss        Number       `json:"loss"`        // as computed by nat-go
 	Warnings    []string     `json:"warnings"`
 }
 
-// Difference is a term whose value in the script differs from ours.
+// Difference is a term whose value in the script differs from nat-go's.
 type Difference struct {
 	Term string `json:"term"`
 	// row in the batch, starting at 0; for sdpo, the student's; -1 means the whole batch
@@ -52,8 +52,8 @@ type checker struct {
 	report *Report
 }
 
-// Check compares the script's terms in the logits file with ours. The tolerance is relative, but absolute for numbers
-// below 1.
+// Check compares the script's terms in the logits file with nat-go's. The tolerance is relative, but absolute for
+// numbers below 1.
 func Check(file, logits *tensors.File, o Options, tolerance float64) (*Report, error) {
 	c := &checker{&columns{files: []*tensors.File{logits}}, o, tolerance, &Report{
 		Compared: []string{}, Differences: []Difference{}, Causes: []string{}, Warnings: []string{},
@@ -202,7 +202,7 @@ var elsewhere = []struct {
 	{-2, "the logits are shifted twice: the logits two positions before a token predict the preceding token"},
 }
 
-// grid computes our terms: the log-prob of each trained token, multiplied by sign.
+// grid computes nat-go's terms: the log-prob of each trained token, multiplied by sign.
 func (c *checker) grid(name string, side *Tokens, trained func(i int) bool, sign float64) (*grid, error) {
 	g := &grid{name: name, side: side, trained: make([]bool, side.R*side.T)}
 	for i := range g.trained {
@@ -219,7 +219,7 @@ func (c *checker) grid(name string, side *Tokens, trained func(i int) bool, sign
 	return g, err
 }
 
-// fill sets our terms using a function that computes them from the logits at an offset.
+// fill sets nat-go's terms using a function that computes them from the logits at an offset.
 func (g *grid) fill(terms func(from int) ([]float64, error)) (err error) {
 	g.ours, err = terms(-1)
 	g.at = make([][]float64, len(elsewhere))
@@ -359,7 +359,7 @@ func (c *checker) explain(g *grid) {
 		}
 	}
 	if factor, ok := c.factor(g.yours, g.ours); ok {
-		c.cause("%s: each term is %.4g times ours", g.name, factor)
+		c.cause("%s: each term is %.4g times nat-go's", g.name, factor)
 	}
 }
 

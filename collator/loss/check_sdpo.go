@@ -65,6 +65,6 @@ func (c *checker) explainJSD(s *SDPO, yours, ours []float64) {
 		}
 	}
 	if factor, ok := c.factor(yours, ours); ok {
-		c.cause("pair_losses: each term is %.4g times ours", factor)
+		c.cause("pair_losses: each term is %.4g times nat-go's", factor)
 	}
 }

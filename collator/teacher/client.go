@@ -42,7 +42,7 @@ type Options struct {
 type Vocabulary struct {
 	Fingerprint string  // of the tokenizer
 	Size        int     // ids at or above it are rejected; 0 means unknown
-	Probes      []Probe // texts for which the server's ids must equal ours
+	Probes      []Probe // texts for which the server's ids must equal nat-go's
 	Assume      bool    // trust the server's vocabulary without comparing ids
 }
 
@@ -112,8 +112,8 @@ type Result struct {
 	Err    error
 }
 
-// Check compares the server's vocabulary with ours, unless Vocabulary.Assume is set. It returns an error for a server
-// that can't tokenise.
+// Check compares the server's vocabulary with the model's, unless Vocabulary.Assume is set. It returns an error for a
+// server that can't tokenise.
 func (c *Client) Check(ctx context.Context) error {
 	v := c.o.Vocabulary
 	if v.Assume {
@@ -144,8 +144,8 @@ func (c *Client) Check(ctx context.Context) error {
 	return nil
 }
 
-// tokens reads the ids that a server returns for a text that is want ids long in our vocabulary. It reads at most a
-// few more ids, which suffice to detect a mismatch.
+// tokens reads the ids that a server returns for a text that should have want ids. It reads at most a few more ids,
+// which suffice to detect a mismatch.
 func (c *Client) tokens(body wire.Raw, want int) ([]int32, error) {
 	list, ok := body.Get("tokens")
 	if !ok || list.Kind() != wire.Array {

@@ -97,7 +97,7 @@ func (e *memberError) Error() string { return "teacher " + e.name + ": " + e.err
 // Unwrap returns its cause.
 func (e *memberError) Unwrap() error { return e.err }
 
-// Check compares every teacher's vocabulary with ours.
+// Check compares every teacher's vocabulary with the model's.
 func (m *Mixture) Check(ctx context.Context) error {
 	for _, t := range m.members {
 		if err := t.Client.Check(ctx); err != nil {

@@ -39,7 +39,7 @@ var protocols = map[string]*protocol{
 }
 
 // Tokenizes reports whether servers that speak a protocol can tokenise text, so that their vocabulary can be compared
-// with ours.
+// with the model's.
 func Tokenizes(protocol string) bool {
 	p := protocols[protocol]
 	return p != nil && p.tokenize != ""

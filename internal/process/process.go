@@ -128,11 +128,11 @@ func goInThread(f func()) {
 	}()
 }
 
-// plumbing holds the pipes between this program and a child.
+// plumbing holds the pipes between this program (ours) and a child (theirs).
 type plumbing struct {
 	theirs, ours []*os.File
 	stdin        *os.File
-	readers      []func(io.Reader) // of ours
+	readers      []func(io.Reader) // one per end in ours
 }
 
 func (l *plumbing) lay(cmd *exec.Cmd, c *Config) error {

@@ -267,13 +267,13 @@ func offset(whole, part json.Raw) int {
 // maxClean is the maximum number of entries in Redactor.clean.
 const maxClean = 100_000
 
-// found is a range to replace in a text.
+// found is a range of text to replace.
 type found struct {
 	from, to int
 	class    string
 }
 
-// Text redacts a text of at least six bytes. It reports whether it replaced anything.
+// Text redacts text of at least six bytes. It reports whether it replaced anything.
 func (r *Redactor) Text(s string) (string, bool) {
 	if len(s) < 6 {
 		return s, false
@@ -410,7 +410,7 @@ const opening = "<REDACTED:"
 
 var tags = regexp.MustCompile(`<REDACTED:([a-z0-9_]+):\d{1,9}>`)
 
-// Tags returns the byte ranges [from, to) of the tags in a text, in order. It ignores text that only resembles a tag,
+// Tags returns the byte ranges [from, to) of the tags in text, in order. It ignores text that only resembles a tag,
 // because its class is unknown or its end is missing.
 func Tags(s string) (out [][]int) {
 	if !strings.Contains(s, opening) {

@@ -83,7 +83,7 @@ func (p *program) wait() {
 		err = &endError{"its process " + process.Ended(err) + hint, err}
 	}
 	if left := p.proc.Left(); len(left) > 0 {
-		p.pump.warn(fmt.Sprintf("the plugin has ended, but processes that it started cannot be ended: %d", left))
+		p.pump.warn(fmt.Sprintf("the plugin has ended, but processes that it started can't be stopped: %d", left))
 	}
 	p.finish(err)
 }

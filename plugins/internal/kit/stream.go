@@ -131,9 +131,9 @@ func (s *subject) malformed(ctx context.Context, name string, bad *pb.BuildReque
 		done, err := answer(stream)
 		switch {
 		case errors.Is(err, io.EOF):
-			return fmt.Errorf("missing refusal: %s is accepted", name)
+			return fmt.Errorf("%s was accepted instead of rejected", name)
 		case ctx.Err() != nil:
-			return fmt.Errorf("%s: missing refusal: the stream neither fails nor ends", name)
+			return fmt.Errorf("%s was not rejected: the stream neither failed nor ended", name)
 		case err != nil || done.GetError() != nil:
 			return nil
 		}

@@ -97,7 +97,7 @@ def test_demonstrations(batches):
 
     late = np.roll(np.pad(terms, ((0, 0), (1, 0))), 1, axis=1)
     assert check(batch, logits, {"token_losses": late}).causes == ["token_losses: each term is one token too late"]
-    assert check(batch, logits, {"token_losses": 2 * terms}).causes == ["token_losses: each term is 2 times ours"]
+    assert check(batch, logits, {"token_losses": 2 * terms}).causes == ["token_losses: each term is 2 times nat-go's"]
     assert check(batch, logits, {"token_losses": -terms}).causes == ["token_losses: the sign is flipped"]
     report = check(batch, logits, {"token_losses": terms, "loss": terms.sum()})
     assert [d.term for d in report.differences] == ["loss"] and "the denominator" in report.differences[0].why

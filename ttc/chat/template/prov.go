@@ -19,7 +19,7 @@ type Source struct {
 // FromTools is Source.Message for text that comes from the tool definitions.
 const FromTools = -2
 
-// prov is the provenance of a text, as spans like those in a Result. It is stored in the value's tag. A nil prov
+// prov is the provenance of a text, as spans like a Result's. It is stored in the value's tag. A nil prov
 // means template text. A leaf that isn't a text, such as a number or None, has a single empty span, whose Source is
 // used for any text printed for the value.
 type prov struct {

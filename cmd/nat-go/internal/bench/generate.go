@@ -100,7 +100,7 @@ func (g *generator) step(workflow, turn string, prompt []byte, t, c int) {
 		workflow, workflow, g.at, turn, c, c == 0, prompt, output, turn, t, c, score, g.uuid())
 }
 
-// aside returns a text of at least n bytes.
+// aside returns text of at least n bytes.
 func (g *generator) aside(n int) []byte {
 	start := len(g.buf)
 	g.text(n)

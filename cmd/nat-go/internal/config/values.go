@@ -201,7 +201,7 @@ const minSecretLen = 6
 
 // gatherSecrets fills Options.Secrets with the values that must not be shown: secrets, regardless of their origin,
 // and the values of variables that the configuration grants to programs. It also adds values that are long enough to
-// l.known, except those of granted variables whose names don't suggest a secret.
+// l.known, except the values of granted variables whose names don't suggest a secret.
 func (l *loader) gatherSecrets() {
 	l.known = new(secret.Values)
 	add := func(values ...string) {

@@ -136,7 +136,7 @@ func (d *Index) noSplit(n *nodes, c *components) error {
 	return nil
 }
 
-// hold drops the records in components of held records, except for those in the validation set.
+// hold drops the records in components of held records, except for records in the validation set.
 func (d *Index) hold(n *nodes) error {
 	roots := make([]bool, len(n.parent))
 	for node, held := range n.held {

@@ -31,14 +31,14 @@ func TestDifferences(t *testing.T) {
 	}
 	want := differences{
 		{Kind: trainerTrains, Class: "tool results", Trained: true, Tokens: 2, Rows: []int{3}},
-		{Kind: trainerOnly, Class: "tokens that our row lacks", Tokens: 1, Rows: []int{3}},
+		{Kind: trainerOnly, Class: "tokens that nat-go's row lacks", Tokens: 1, Rows: []int{3}},
 	}
 	if diff := cmp.Diff(want, d); diff != "" {
 		t.Error(diff)
 	}
 	var b bytes.Buffer
 	r := Report{Trainer: "trl", Inputs: []Compared{{File: "f", Method: sft, Rows: 1, Differ: []int{3}, Differences: d}}}
-	if err := r.Text(&b, false); err != nil || !strings.Contains(b.String(), "TRL trains on 2 tokens here that we don't: tool results  (row 3)") || r.Sound() {
+	if err := r.Text(&b, false); err != nil || !strings.Contains(b.String(), "TRL trains on 2 tokens here that nat-go doesn't: tool results  (row 3)") || r.Sound() {
 		t.Errorf("%v: %s", err, b.String())
 	}
 	if d := differences(nil); !d.add(0, match(ours, ours)) || len(d) != 0 {

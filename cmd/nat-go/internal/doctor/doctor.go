@@ -72,7 +72,7 @@ func compare(
 		}
 	}
 	if err := collate(ctx, cfg, in, filepath.Join(scratch, "ours")); err != nil {
-		return nil, nil, fmt.Errorf("can't build our own rows: %w", err)
+		return nil, nil, fmt.Errorf("can't build nat-go's rows: %w", err)
 	}
 	a, err := t.ask(ctx, in, filepath.Join(scratch, "trainer"))
 	if err != nil {
@@ -162,7 +162,7 @@ func match(theirs, ours Side) []token {
 	for i, j := 0, 0; i < len(theirs.IDs) || j < len(ours.IDs); {
 		theirsOnly := i < len(theirs.IDs) && inTheirs[i]
 		oursOnly := !theirsOnly && j < len(ours.IDs) && inOurs[j]
-		t := token{Class: "tokens that our row lacks", Trainer: absent, Ours: absent, Position: [2]int{-1, -1}}
+		t := token{Class: "tokens that nat-go's row lacks", Trainer: absent, Ours: absent, Position: [2]int{-1, -1}}
 		if !oursOnly {
 			t.ID, t.Trainer, t.Position[0] = theirs.IDs[i], mark(theirs.Trained[i]), i
 			i++

@@ -60,13 +60,13 @@ func (c *Compared) text(b *bytes.Buffer, trainer string, colour bool) {
 func (d *difference) words(trainer string) string {
 	switch n := quantity(d.Tokens, "token"); d.Kind {
 	case trainerTrains:
-		return fmt.Sprintf("%s trains on %s here that we don't: %s", trainer, n, d.Class)
+		return fmt.Sprintf("%s trains on %s here that nat-go doesn't: %s", trainer, n, d.Class)
 	case oursTrains:
-		return fmt.Sprintf("we train on %s here that %s doesn't: %s", n, trainer, d.Class)
+		return fmt.Sprintf("nat-go trains on %s here that %s doesn't: %s", n, trainer, d.Class)
 	case trainerOnly:
-		return fmt.Sprintf("%s puts %s here that our row lacks%s", trainer, n, when(d.Trained, ", and trains on them"))
+		return fmt.Sprintf("%s puts %s here that nat-go's row lacks%s", trainer, n, when(d.Trained, ", and trains on them"))
 	default:
-		return fmt.Sprintf("%s lacks %s of our row%s: %s", trainer, n, when(d.Trained, " that we train on"), d.Class)
+		return fmt.Sprintf("%s lacks %s of nat-go's row%s: %s", trainer, n, when(d.Trained, ", trained by nat-go"), d.Class)
 	}
 }
 
@@ -95,7 +95,7 @@ func rowList(rows []int) string {
 // text writes one side of a row token by token. Consecutive tokens share a line if they have the same class and the
 // same roles in the trainer's row and in nat-go's.
 func (s *sideTokens) text(b *bytes.Buffer, trainer string, colour bool) {
-	fmt.Fprintf(b, "  %s token by token: positions in %s's row and in ours, roles in both, kind, text\n", s.Side, trainer)
+	fmt.Fprintf(b, "  %s token by token: positions in %s's and nat-go's row, roles in both, kind, text\n", s.Side, trainer)
 	for at := 0; at < len(s.Tokens); {
 		t := &s.Tokens[at]
 		kind, _ := t.kind()

@@ -343,7 +343,7 @@ type Side struct {
 // The kinds of tokens, in words.
 const (
 	classTurns     = "assistant turns"
-	classUntrained = "assistant turns that we don't train on"
+	classUntrained = "assistant turns that nat-go doesn't train on"
 	classTemplate  = "template text"
 )
 

@@ -239,7 +239,7 @@ func (l *likeness) row(h *source.Head) string {
 	return b.String()
 }
 
-// shortened returns the beginning of a text, on one line.
+// shortened returns the beginning of text, on one line.
 func shortened(text string) string {
 	const most = 80
 	text = strings.Join(strings.Fields(text[:min(len(text), 8*most)]), " ")

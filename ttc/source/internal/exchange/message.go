@@ -50,7 +50,7 @@ func Content(role string, content json.Raw) chat.Message {
 	return m
 }
 
-// TextMessage returns a message that is text.
+// TextMessage returns a message with text content.
 func TextMessage(role, text string) calls.Message {
 	return calls.Message{Message: chat.Message{Role: role, Form: chat.Text, Text: text}}
 }

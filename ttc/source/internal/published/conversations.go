@@ -148,7 +148,7 @@ func capybara(r *reading) conversed {
 	return conversed{messages: m.End(), keys: []string{key}}
 }
 
-// shown returns the branch of a tree of messages that ends at a message, last message first.
+// shown returns the branch of a message tree that ends at the given message, in reverse order.
 func (r *reading) shown(at string) (branch []json.Raw) {
 	nodes := map[string]json.Raw{}
 	for key, node := range value(r.Raw, "mapping").Members() {
