@@ -189,7 +189,7 @@ type grid struct {
 	trained []bool
 	yours   []float64 // nil means not provided
 	ours    []float64
-	at      [][]float64 // our values of the term, from the logits at each position in elsewhere
+	at      [][]float64 // nat-go's values of the term, from the logits at each position in elsewhere
 }
 
 // elsewhere lists wrong positions from which a script may read a token's logits. The correct position is the one

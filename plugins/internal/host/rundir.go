@@ -126,7 +126,7 @@ func runBase() (string, error) {
 	}
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !info.IsDir() || info.Mode().Perm() != 0o700 || !ok || int(st.Uid) != os.Getuid() {
-		return "", fmt.Errorf("%s must be a folder of yours with mode 0700, because plugin sockets are in it; it is %s", base, info.Mode())
+		return "", fmt.Errorf("%s must be owned by you and have mode 0700, because it contains plugin sockets; its mode is %s", base, info.Mode())
 	}
 	return base, nil
 }

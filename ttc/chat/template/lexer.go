@@ -402,7 +402,7 @@ func unescapeOne(out []byte, s string, pos int) ([]byte, int) {
 		return append(out, "\\'\"\a\b\f\n\r\t\v"[i]), 1
 	}
 	switch {
-	case c >= 0x80: // the backslash escapes the backslash of the letter's escape
+	case c >= 0x80: // jinja2 replaces the letter with an escape, whose backslash the preceding one escapes
 		r, n := pytext.DecodeRune(s)
 		format := `\U%08x`
 		if r < 0x100 {

@@ -59,7 +59,7 @@ func (l List) Add(element json.Raw) List {
 	return append(json.AppendComma(l), element...)
 }
 
-// AddMessage adds a message that is text.
+// AddMessage adds a message with text content.
 func (l List) AddMessage(role, text string) List {
 	return l.Add(Object(nil).Text("role", role).Text("content", text).End())
 }
