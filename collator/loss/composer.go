@@ -109,7 +109,7 @@ func pairsOf(c *columns) map[string]tensors.Tensor {
 		shorter := total(teacher[r*shape[1]:(r+1)*shape[1]]) - total(seen)
 		gap := slices.Contains(seen[:total(seen)], 0)
 		if gap && own[1] != shape[1] || slices.ContainsFunc(seen, func(m int64) bool { return m != 0 && m != 1 }) {
-			c.fail("invalid attention_mask: expected 0 or 1 in row %d, and its teacher's width if it has a gap", r)
+			c.fail("invalid attention_mask: row %d is not 0 or 1, or has a gap but not its teacher's width", r)
 			return nil
 		}
 		for p := range shape[1] - 1 {

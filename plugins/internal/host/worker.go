@@ -121,7 +121,7 @@ func (w *worker) isolate(ctx context.Context, js []*job) (rest []*job, err error
 				continue
 			}
 			poison := &PoisonError{Builder: w.session.name, Group: j.group.Key, Err: err}
-			w.session.plugin.log.Error().Err(poison).Msg("a group makes the plugin fail; it is dropped")
+			w.session.plugin.log.Error().Err(poison).Msg("dropping a group that makes the plugin fail")
 			w.session.refuse(j, poisonGroup, poison)
 		}
 	}

@@ -29,7 +29,7 @@ func checkDescribe(ctx context.Context, k *kit) error {
 		for _, b := range s.Describe() {
 			switch {
 			case b.Version == "" || b.Doc == "":
-				return fmt.Errorf("builder %s: missing version %q or doc %q", b.Name, b.Version, b.Doc)
+				return fmt.Errorf("builder %s: version (%q) and doc (%q) must not be empty", b.Name, b.Version, b.Doc)
 			case !slices.Contains([]string{"stable", "beta", "experimental"}, b.Stability):
 				return fmt.Errorf("builder %s: invalid stability %q: expected stable, beta or experimental",
 					b.Name, b.Stability)

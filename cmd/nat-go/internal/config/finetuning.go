@@ -9,7 +9,7 @@ type Finetuning struct {
 	TrainerAdapter     string             `yaml:"trainer_adapter" nullable:"true" doc:"name of an entry of trainer_adapters; if unset, or files, the data set is written as files" example:"my-adapter"`
 	RewardFunction     *RewardFunction    `yaml:"reward_function" doc:"evaluator whose score is the reward"`
 	TargetFunctions    []string           `yaml:"target_functions" default:"[<workflow>]" doc:"functions whose steps count (rollout builders)"`
-	TargetModel        string             `yaml:"target_model" nullable:"true" doc:"model whose steps count (rollout builders)" example:"my-model"`
+	TargetModel        string             `yaml:"target_model" nullable:"true" doc:"use only the steps of this model (rollout builders)" example:"my-model"`
 	CurriculumLearning CurriculumLearning `yaml:"curriculum_learning" doc:"train on easy groups first (rollout builders)"`
 	NumEpochs          int                `yaml:"num_epochs" default:"1" validate:"gte=1" doc:"passes over the data; for the Customizer see hyperparameters.epochs of its adapter"`
 	OutputDir          string             `yaml:"output_dir" default:"./.tmp/nat/finetuning/" doc:"where run folders are created" example:"out"`

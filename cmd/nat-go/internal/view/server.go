@@ -162,7 +162,7 @@ func (s *Server) guard(next http.Handler) http.Handler {
 			return
 		}
 		if origin := req.Header.Get("Origin"); origin != "" && origin != "http://"+req.Host {
-			http.Error(w, "requests from other pages are refused", http.StatusForbidden)
+			http.Error(w, "requests from other pages are not allowed", http.StatusForbidden)
 			return
 		}
 		next.ServeHTTP(w, req)

@@ -426,7 +426,7 @@ func (v *viewTest) anotherPage(t *testing.T) {
 		"document.getElementById('form').submit(); 0")
 	top.Await("location.href === " + quote(base+"api/mark") + " && document.readyState === 'complete'")
 	status := eval[int](top, "performance.getEntriesByType('navigation')[0].responseStatus")
-	if text := top.Text("body"); status != http.StatusForbidden || text != "requests from other pages are refused" {
+	if text := top.Text("body"); status != http.StatusForbidden || text != "requests from other pages are not allowed" {
 		t.Errorf("a form of another page is answered %d %s", status, text)
 	}
 	_, port, _ := strings.Cut(strings.TrimSuffix(base, "/"), "127.0.0.1:")

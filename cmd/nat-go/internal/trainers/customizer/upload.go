@@ -214,7 +214,7 @@ func (a *Adapter) uploadLFS(ctx context.Context, repo string, f file) (string, e
 		}
 		if o.Error != nil {
 			return "", trainers.Errorf(httpclient.Refused, "upload "+f.remote, "",
-				"store refused the object: %d %s", o.Error.Code, a.hub.Scrub(o.Error.Message))
+				"store rejected the object: %d %s", o.Error.Code, a.hub.Scrub(o.Error.Message))
 		}
 		if o.Actions["upload"] == nil { // already stored
 			return oid, nil
