@@ -32,7 +32,9 @@ func keptSpool(t *testing.T, sizes []uint32) *Spool {
 	}
 	t.Cleanup(func() { _ = s.Close() })
 	for i, n := range sizes {
-		k := Encoded{Width: [maxSides]uint32{8}, Sequences: [maxSides]uint32{1}, Bytes: n, Ordinal: int64(i), Group: -1}
+		k := Encoded{entry: entry{
+			Width: [maxSides]uint32{8}, Sequences: [maxSides]uint32{1}, Bytes: n, Ordinal: int64(i), Group: -1,
+		}}
 		if err := s.Add(SFT, Train, &k); err != nil {
 			t.Fatal(err)
 		}
@@ -141,7 +143,7 @@ func TestTruncatedSpool(t *testing.T) {
 	if _, err := s.file.Append(make([]byte, 10)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.read(&entry{Bytes: 11}); !errors.Is(err, errSpool) || !strings.Contains(err.Error(), "EOF") {
+	if _, err := readRows([]entry{{Bytes: 11}}, s.read); !errors.Is(err, errSpool) || !strings.Contains(err.Error(), "EOF") {
 		t.Errorf("got %v", err)
 	}
 }
