@@ -76,7 +76,7 @@ func ReadDescription(m *pb.DescribeResponse) (Description, error) {
 		Name: m.GetName(), Version: m.GetVersion(),
 		Minor: m.GetProtocolMinor(), Capabilities: m.GetCapabilities(),
 	}
-	d := decoder{}
+	d := converter{}
 	for _, b := range m.GetBuilders() {
 		info := BuilderInfo{
 			Name:         b.GetName(),
