@@ -4,7 +4,7 @@ package ttc
 // the reasons for a low Fidelity.
 type Gaps uint8
 
-// The gaps. The record log can store up to eight.
+// The gaps.
 const (
 	NoTools         Gaps = 1 << iota // the tool definitions
 	NoSystem                         // the system prompt
@@ -48,7 +48,7 @@ func (g Gaps) Lowering() Gaps { return g &^ ParsedArguments & allGaps }
 // template.
 type Proofs uint8
 
-// The proofs. The record log can store up to two.
+// The proofs.
 const (
 	PromptProven Proofs = 1 << iota // the messages have as many tokens as were recorded for the prompt
 	IDsProven                       // the recorded ids decode to the recorded text

@@ -72,7 +72,7 @@ func (c *Coder) Take(n uint64) []byte {
 }
 
 // Natural codes a number that is never negative.
-func Natural[T ~int | ~int32 | ~uint32 | ~uint64](c *Coder, v *T) {
+func Natural[T ~int | ~int32 | ~uint8 | ~uint16 | ~uint32 | ~uint64](c *Coder, v *T) {
 	if c.Reading {
 		*v = T(c.Next())
 	} else {
@@ -127,16 +127,13 @@ func (c *Coder) Float(v *float64) {
 	}
 }
 
-// FloatPtr codes a float that may be absent.
-func (c *Coder) FloatPtr(p **float64) {
+// Optional codes whether a value is there, and returns it for the caller to code. When reading, it makes a zero value.
+func Optional[T any](c *Coder, p **T) bool {
 	there := *p != nil
-	if c.Bool(&there); !there {
-		return
+	if c.Bool(&there); c.Reading && there {
+		*p = new(T)
 	}
-	if c.Reading {
-		*p = new(float64)
-	}
-	c.Float(*p)
+	return there
 }
 
 // String codes a string.

@@ -119,78 +119,33 @@ const maxCounted = 1 << 48
 // maxRuns bounds the number of inputs, each of which takes memory.
 const maxRuns = 1 << 20
 
-// Bits for the optional fields of an origin.
-const (
-	knownSampling = 1 << iota
-	knownTopK
-	knownTruth = 1 << 6
-)
-
-// The positions of gaps and proofs in an origin's two flag bytes. The lowest gaps share a byte with the fidelity. The
-// other gaps and the proofs share a byte with the bits for optional fields.
-const (
-	gapsShift     = 2
-	gapsInFirst   = 6
-	proofsShift   = 2
-	proofsMask    = 3
-	moreGapsShift = 4
-	moreGapsMask  = 3
-)
-
-func knownFields(o *builders.Origin) (what byte) {
-	if o.Sampling != nil {
-		what |= knownSampling
-	}
-	if o.TeacherTopK != nil {
-		what |= knownTopK
-	}
-	if o.Truth != nil {
-		what |= knownTruth
-	}
-	return what | byte(o.Proofs)<<proofsShift | byte(o.Gaps>>gapsInFirst)<<moreGapsShift
-}
-
 func origin(c *coder.Coder, o *builders.Origin) {
 	coder.Integer(c, &o.Run)
 	coder.Integer(c, &o.Row)
-	for _, s := range [...]*string{&o.Example, &o.Task, &o.Trial, &o.File} {
+	for _, s := range [...]*string{&o.Example, &o.Task, &o.Trial, &o.File, &o.Policy, &o.Builder} {
 		c.String(s)
 	}
 	coder.Integer(c, &o.Offset)
-	c.String(&o.Policy)
-	first, what := byte(o.Fidelity)|byte(o.Gaps)<<gapsShift, knownFields(o)
-	coder.Octet(c, &first)
-	if coder.Octet(c, &what); c.Reading {
-		if o.Run < 0 || o.Run >= maxRuns || o.Row < 0 {
-			c.Err = fmt.Errorf("invalid example: row %d of input %d", o.Row, o.Run)
-		}
-		o.Fidelity = ttc.Fidelity(first & (1<<gapsShift - 1))
-		o.Gaps = ttc.Gaps(first>>gapsShift) | ttc.Gaps(what>>moreGapsShift&moreGapsMask)<<gapsInFirst
-		o.Proofs = ttc.Proofs(what >> proofsShift & proofsMask)
-		if what&knownSampling != 0 {
-			o.Sampling = new(ttc.Sampling)
-		}
-		if what&knownTopK != 0 {
-			o.TeacherTopK = new(int)
-		}
+	coder.Octet(c, &o.Fidelity)
+	coder.Natural(c, &o.Gaps)
+	coder.Natural(c, &o.Proofs)
+	if coder.Optional(c, &o.Sampling) {
+		c.Float(&o.Sampling.Temperature)
+		c.Float(&o.Sampling.TopP)
+		c.Bool(&o.Sampling.Processed)
 	}
-	if s := o.Sampling; s != nil {
-		c.Float(&s.Temperature)
-		c.Float(&s.TopP)
-		c.Bool(&s.Processed)
-	}
-	if o.TeacherTopK != nil {
+	if coder.Optional(c, &o.TeacherTopK) {
 		coder.Integer(c, o.TeacherTopK)
 	}
-	if what&knownTruth != 0 {
-		coder.Raw(c, &o.Truth)
-	}
+	coder.Raw(c, &o.Truth)
 	tools := coder.List(c, &o.Tools)
 	for i := range tools {
 		c.String(&tools[i].Name)
 		coder.Raw(c, &tools[i].Raw)
 	}
-	c.String(&o.Builder)
+	if c.Reading && c.Err == nil && (o.Run < 0 || o.Run >= maxRuns || o.Row < 0 || o.Fidelity > ttc.IDsLogProbs) {
+		c.Err = fmt.Errorf("invalid example: row %d of input %d, fidelity %d", o.Row, o.Run, o.Fidelity)
+	}
 }
 
 // texts codes the text table. Each entry is written as text.raw, from which the entry's hash is also computed.
@@ -319,10 +274,14 @@ func (c *codec) body(r builders.Record, s *sides, texts int) {
 			c.Bool(&r.Trained[i])
 		}
 		c.Float(&r.Weight)
-		c.FloatPtr(&r.Score)
+		if coder.Optional(&c.Coder, &r.Score) {
+			c.Float(r.Score)
+		}
 	case *builders.Rollout:
 		side(&c.Coder, &s.messages, texts)
-		c.FloatPtr(&r.Reward)
+		if coder.Optional(&c.Coder, &r.Reward) {
+			c.Float(r.Reward)
+		}
 		c.String(&r.Task)
 	case *builders.Distillation:
 		side(&c.Coder, &s.messages, texts)

@@ -21,7 +21,7 @@ import (
 
 // Version is the version of the log's encoding. Logs of other versions can't be read, so their runs have to be
 // repeated.
-const Version = 2
+const Version = 3
 
 // The names of the files in a log's folder.
 const (
