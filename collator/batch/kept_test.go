@@ -143,7 +143,8 @@ func TestTruncatedSpool(t *testing.T) {
 	if _, err := s.file.Append(make([]byte, 10)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := readRows([]entry{{Bytes: 11}}, s.read); !errors.Is(err, errSpool) || !strings.Contains(err.Error(), "EOF") {
+	_, err = readRows([]entry{{Bytes: 11}}, s.read)
+	if !errors.Is(err, errSpool) || !strings.Contains(err.Error(), "EOF") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -277,7 +277,8 @@ func appendRow(dst []byte, r *Row) ([]byte, error) {
 		s := &r.Sides[i]
 		size += lengths + 4*(len(s.IDs)+2*len(s.Trained)+len(s.LogProbs))
 	}
-	c := coder.Coder{Buf: slices.Grow(dst, size)} // at once, because rows are most of the live memory and doubling wastes it
+	// The memory grows at once, because rows are most of the live memory and doubling wastes it.
+	c := coder.Coder{Buf: slices.Grow(dst, size)}
 	codeRow(&c, &meta, r)
 	return c.Buf, nil
 }
@@ -303,7 +304,7 @@ func (e *entry) row(b []byte) (*Row, error) {
 	return r, nil
 }
 
-// rowRoom is the maximum memory that a row's lists take, per byte of the encoding. A side without tokens takes the most.
+// rowRoom is the maximum memory that a row's lists take, per byte of the encoding: that of a side without tokens.
 const rowRoom = 24
 
 // codeRow codes a row, whose Meta is encoded as JSON.

@@ -327,7 +327,8 @@ func site(c *coder.Coder, s *builders.Site) {
 func (c *codec) books(g *Group) error {
 	for i := range coder.List(&c.Coder, &g.Drops) {
 		d := &g.Drops[i]
-		if c.JSON(d); c.Err == nil && c.Reading && (d.Run < 0 || d.Run >= maxRuns || d.Count < 0 || d.Count > maxCounted) {
+		c.JSON(d)
+		if c.Reading && c.Err == nil && (d.Run < 0 || d.Run >= maxRuns || d.Count < 0 || d.Count > maxCounted) {
 			c.Err = fmt.Errorf("invalid drop: %d items of input %d", d.Count, d.Run)
 		}
 		if c.Err != nil {

@@ -418,7 +418,8 @@ func TestForgedLists(t *testing.T) {
 	}
 	nodes := append(binary.AppendUvarint([]byte{1}, n), make([]byte, n)...) // of a text
 	frame = binary.AppendUvarint([]byte{0, 0, 1}, uint64(len(nodes)))
-	if err := new(Group).decode(append(frame, nodes...), Large{usualFrame, usualLists}); !errors.Is(err, coder.ErrLists) {
+	err := new(Group).decode(append(frame, nodes...), Large{usualFrame, usualLists})
+	if !errors.Is(err, coder.ErrLists) {
 		t.Errorf("nodes: %v", err)
 	}
 }
