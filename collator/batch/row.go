@@ -225,6 +225,9 @@ func (r *Row) Prompts() (chosen, rejected int, same bool) {
 
 // Encoded is a row for a spool. It holds the row's encoding, or the location where the encoding is stored. Rows are
 // encoded in parallel by the workers that make them, and are then added to the spool one by one.
+//
+// A caller that stores an encoding elsewhere, Bytes long with the hash Sum, sets the fields File and Offset; the caller
+// of Add sets Ordinal and Group if they weren't known when the row was made. The other fields are kept as JSON.
 type Encoded struct {
 	entry
 	data []byte // nil if the encoding is stored elsewhere
