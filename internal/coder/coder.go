@@ -25,7 +25,7 @@ type Coder struct {
 	at int // position of the next byte to read; reslicing Buf for every value would be slower
 }
 
-// Reader returns a Coder that reads b, whose lists may take room bytes of memory.
+// Reader returns a Coder that reads b, whose lists may take room bytes of memory. room may be nil if there are no lists.
 func Reader(b []byte, room *int64) Coder { return Coder{Buf: b, Reading: true, Room: room} }
 
 // ErrShort is the error for a value that continues after the end of the data.
@@ -72,7 +72,7 @@ func (c *Coder) Take(n uint64) []byte {
 }
 
 // Natural codes a number that is never negative.
-func Natural[T ~int | ~int32 | ~uint8 | ~uint16 | ~uint32 | ~uint64](c *Coder, v *T) {
+func Natural[T ~int | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint32 | ~uint64](c *Coder, v *T) {
 	if c.Reading {
 		*v = T(c.Next())
 	} else {
