@@ -25,7 +25,7 @@ type Coder struct {
 	at int // position of the next byte to read; reslicing Buf for every value would be slower
 }
 
-// Reader returns a Coder that reads b, whose lists may take room bytes of memory. room may be nil if there are no lists.
+// Reader returns a Coder that reads b, whose lists may take room bytes of memory. Without lists, room may be nil.
 func Reader(b []byte, room *int64) Coder { return Coder{Buf: b, Reading: true, Room: room} }
 
 // ErrShort is the error for a value that continues after the end of the data.
