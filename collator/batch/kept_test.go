@@ -148,3 +148,39 @@ func TestTruncatedSpool(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestForgedPart checks that a part which ends within a batch, names an unknown channel or claims an impossible number
+// of rows is an error.
+func TestForgedPart(t *testing.T) {
+	part := &partFile{}
+	err := keptSpool(t, []uint32{4, 4}).Divide(Spec{Budget: 16}, 1, func(int) (io.WriteCloser, error) { return part, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := func(b []byte) (n int, err error) {
+		for _, err := range (Spec{}).KeptIn(bytes.NewReader(b)) {
+			if err != nil {
+				return n, err
+			}
+			n++
+		}
+		return n, nil
+	}
+	whole := part.Bytes()
+	if n, err := rows(whole); n != 2 || err != nil {
+		t.Fatalf("%d rows: %v", n, err)
+	}
+	for n := 1; n < len(whole); n++ {
+		if _, err := rows(whole[:n]); err == nil {
+			t.Fatalf("the first %d of %d bytes were accepted", n, len(whole))
+		}
+	}
+	const count, channel = 8, 8 + 4 // offsets of the number of rows and of the first row's channel
+	for name, at := range map[string]int{"too many rows": count, "unknown channel": channel} {
+		bad := bytes.Clone(whole)
+		bad[at] = 0xff
+		if _, err := rows(bad); !errors.Is(err, errSpool) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
