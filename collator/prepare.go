@@ -98,7 +98,7 @@ func unpack(g KeptGroup) ([]prepared, error) {
 		}
 		k.dropped, k.split = g.Decide(k.Index)
 		for _, r := range k.Rows {
-			r.File, r.Offset = g.File, g.Offset
+			r.File, r.Offset = int32(g.File), g.Offset
 			g.Offset += int64(r.Bytes)
 		}
 	}
@@ -135,7 +135,9 @@ func newCut[Group any](
 	if err != nil {
 		return nil, err
 	}
-	spool.KeptBy(rows)
+	if rows != nil {
+		spool.KeptBy(rows)
+	}
 	cut := &Cut{collator: c, spool: spool, sum: newSummary(dropped)}
 	take := func(_ Group, items []prepared) error { return cut.take(items) }
 	if err := each(ctx, c, groups, worker, take); err != nil {

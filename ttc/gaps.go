@@ -4,7 +4,7 @@ package ttc
 // a trace's Fidelity.
 type Gaps uint8
 
-// The gaps. The record log can store up to eight.
+// The gaps.
 const (
 	NoTools         Gaps = 1 << iota // the tool definitions
 	NoSystem                         // the system prompt
@@ -47,7 +47,7 @@ func (g Gaps) Lowering() Gaps { return g &^ ParsedArguments & allGaps }
 // Proofs is a set of properties of a trace that were verified with the model's own tokenizer and template.
 type Proofs uint8
 
-// The proofs. The record log can store up to two.
+// The proofs.
 const (
 	PromptProven Proofs = 1 << iota // the messages have as many tokens as were recorded for the prompt
 	IDsProven                       // the recorded ids decode to the recorded text

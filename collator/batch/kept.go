@@ -8,51 +8,9 @@ import (
 	"iter"
 )
 
-// place is the location of a row's encoding outside the spool. Spools of kept rows and their parts store it in
-// place of the encoding.
-type place struct {
-	File           uint32
-	Offset         int64
-	Bytes          uint32
-	Sum            uint64
-	Ordinal, Group int64
-}
-
-var placeWidth = binary.Size(place{})
-
-func (e *Encoded) appendPlace(b []byte) ([]byte, error) {
-	p := place{uint32(e.File), e.Offset, e.Bytes, e.Sum, e.Ordinal, e.Group}
-	return binary.Append(b, binary.LittleEndian, p)
-}
-
-func readPlace(in io.Reader) (Encoded, error) {
-	var p place
-	err := binary.Read(in, binary.LittleEndian, &p)
-	return Encoded{
-		File: int(p.File), Offset: p.Offset, Bytes: p.Bytes, Sum: p.Sum, Ordinal: p.Ordinal, Group: p.Group,
-	}, err
-}
-
-// read reads the row from where it is stored.
-func (e *Encoded) read(from func(*Encoded) ([]byte, error)) (*Row, error) {
-	b, err := from(e)
-	if err != nil {
-		return nil, err
-	}
-	if len(b) < rowHead {
-		return nil, errSpool
-	}
-	e.number(b)
-	return readRow(b)
-}
-
 // KeptBy sets the function that reads the encodings of the spool's rows, all of which must be stored elsewhere. read is
 // called concurrently.
-func (s *Spool) KeptBy(read func(*Encoded) ([]byte, error)) { s.kept = read }
-
-func (s *Spool) place(e *entry) (Encoded, error) {
-	return readPlace(io.NewSectionReader(s.file, e.Offset, int64(placeWidth)))
-}
+func (s *Spool) KeptBy(read func(*Encoded) ([]byte, error)) { s.read = read }
 
 // Divide divides the batches in a spool of kept rows into n parts with about the same number of row bytes each, in
 // order, starting with part 0. WriteKept makes the batches in a part.
@@ -89,34 +47,27 @@ func (s *Spool) Divide(spec Spec, n int, part func(i int) (io.WriteCloser, error
 		if err := advance(min(int(int64(n)*done/max(1, total)), n-1)); err != nil {
 			return err
 		}
-		head := jobHead{j.rows[0].Channel, j.split, int64(j.number), uint32(len(j.rows))}
-		b, err := binary.Append(nil, binary.LittleEndian, head)
+		b, err := binary.Append(nil, binary.BigEndian, jobHead{int64(j.number), uint32(len(j.rows))})
+		if err == nil {
+			b, err = binary.Append(b, binary.BigEndian, j.rows)
+		}
+		if err == nil {
+			_, err = out.Write(b)
+		}
 		if err != nil {
 			return err
 		}
 		for i := range j.rows {
-			r, err := s.place(&j.rows[i])
-			if err != nil {
-				return err
-			}
-			if b, err = r.appendPlace(b); err != nil {
-				return err
-			}
-			done += int64(r.Bytes)
-		}
-		if _, err := out.Write(b); err != nil {
-			return err
+			done += int64(j.rows[i].Bytes)
 		}
 	}
 	return advance(n - 1)
 }
 
-// jobHead is the header of a batch in a part. It is followed by the places of the batch's rows.
+// jobHead is the header of a batch in a part. It is followed by the entries of the batch's rows.
 type jobHead struct {
-	Channel uint8
-	Split   Split
-	Number  int64
-	Rows    uint32
+	Number int64
+	Rows   uint32
 }
 
 // maxBatchRows limits the number of rows in a batch that is read from a part.
@@ -125,24 +76,23 @@ const maxBatchRows = 1 << 24
 // readJob reads the next batch of a part, or returns io.EOF.
 func (spec *Spec) readJob(in io.Reader) (j job, err error) {
 	var head jobHead
-	if err := binary.Read(in, binary.LittleEndian, &head); err != nil {
+	if err := binary.Read(in, binary.BigEndian, &head); err != nil {
 		return j, err
 	}
-	n := int(head.Rows)
-	if int(head.Channel) >= len(channels) || n < 1 || n > maxBatchRows {
+	if head.Rows < 1 || head.Rows > maxBatchRows {
 		return j, errSpool
 	}
-	c := channels[head.Channel]
-	j.planned, j.number = &planned{channel: c, split: head.Split, layout: spec.Layout.forChannel(c)}, int(head.Number)
-	j.places = make([]Encoded, 0, min(n, 1<<10))
-	for range n {
-		k, err := readPlace(in)
-		if err != nil {
+	var rows []entry // grows as rows are read, so a large number alone doesn't take memory
+	for range head.Rows {
+		var e entry
+		if err := binary.Read(in, binary.BigEndian, &e); err != nil || int(e.Channel) >= len(channels) {
 			return j, errSpool
 		}
-		j.places = append(j.places, k)
+		rows = append(rows, e)
 	}
-	return j, nil
+	c := channels[rows[0].Channel]
+	p := planned{channel: c, split: rows[0].Split, layout: spec.Layout.forChannel(c), rows: rows}
+	return job{&p, int(head.Number)}, nil
 }
 
 // jobsIn yields the batches of a part of a divided spool, in order.
@@ -165,8 +115,8 @@ func (spec Spec) KeptIn(part io.Reader) iter.Seq2[*Encoded, error] {
 				yield(nil, err)
 				return
 			}
-			for i := range j.places {
-				if !yield(&j.places[i], nil) {
+			for i := range j.rows {
+				if !yield(&Encoded{entry: j.rows[i]}, nil) {
 					return
 				}
 			}
@@ -180,7 +130,5 @@ func (spec Spec) WriteKept(
 	ctx context.Context, part io.Reader, read func(*Encoded) ([]byte, error),
 	put func(line []byte, key string, c Count) error,
 ) error {
-	return spec.writeJobs(ctx, spec.jobsIn(part), func(j job) ([]*Row, error) {
-		return readRows(j.places, func(e *Encoded) (*Row, error) { return e.read(read) })
-	}, put)
+	return spec.writeJobs(ctx, spec.jobsIn(part), read, put)
 }

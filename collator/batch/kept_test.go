@@ -32,7 +32,9 @@ func keptSpool(t *testing.T, sizes []uint32) *Spool {
 	}
 	t.Cleanup(func() { _ = s.Close() })
 	for i, n := range sizes {
-		k := Encoded{Width: [maxSides]uint32{8}, Sequences: [maxSides]uint32{1}, Bytes: n, Ordinal: int64(i), Group: -1}
+		k := Encoded{entry: entry{
+			Width: [maxSides]uint32{8}, Sequences: [maxSides]uint32{1}, Bytes: n, Ordinal: int64(i), Group: -1,
+		}}
 		if err := s.Add(SFT, Train, &k); err != nil {
 			t.Fatal(err)
 		}
@@ -141,7 +143,44 @@ func TestTruncatedSpool(t *testing.T) {
 	if _, err := s.file.Append(make([]byte, 10)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.read(&entry{Bytes: 11}); !errors.Is(err, errSpool) || !strings.Contains(err.Error(), "EOF") {
+	_, err = readRows([]entry{{Bytes: 11}}, s.read)
+	if !errors.Is(err, errSpool) || !strings.Contains(err.Error(), "EOF") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestForgedPart checks that a part which ends within a batch, names an unknown channel or claims an impossible number
+// of rows is an error.
+func TestForgedPart(t *testing.T) {
+	part := &partFile{}
+	err := keptSpool(t, []uint32{4, 4}).Divide(Spec{Budget: 16}, 1, func(int) (io.WriteCloser, error) { return part, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := func(b []byte) (n int, err error) {
+		for _, err := range (Spec{}).KeptIn(bytes.NewReader(b)) {
+			if err != nil {
+				return n, err
+			}
+			n++
+		}
+		return n, nil
+	}
+	whole := part.Bytes()
+	if n, err := rows(whole); n != 2 || err != nil {
+		t.Fatalf("%d rows: %v", n, err)
+	}
+	for n := 1; n < len(whole); n++ {
+		if _, err := rows(whole[:n]); err == nil {
+			t.Fatalf("the first %d of %d bytes were accepted", n, len(whole))
+		}
+	}
+	const count, channel = 8, 8 + 4 // offsets of the number of rows and of the first row's channel
+	for name, at := range map[string]int{"too many rows": count, "unknown channel": channel} {
+		bad := bytes.Clone(whole)
+		bad[at] = 0xff
+		if _, err := rows(bad); !errors.Is(err, errSpool) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

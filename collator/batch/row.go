@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/zeebo/xxh3"
 
+	"github.com/nat-go/nat-go/internal/coder"
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
@@ -225,19 +227,11 @@ func (r *Row) Prompts() (chosen, rejected int, same bool) {
 
 // Encoded is a row for a spool. It holds the row's encoding, or the location where the encoding is stored. Rows are
 // encoded in parallel by the workers that make them, and are then added to the spool one by one.
+//
+// A caller that stores an encoding elsewhere, Bytes long with the hash Sum, sets the fields File and Offset; the caller
+// of Add sets Ordinal and Group if they weren't known when the row was made. The other fields are kept as JSON.
 type Encoded struct {
-	Variant   uint8
-	Width     [maxSides]uint32 // tokens of the longest sequence on each side
-	Sequences [maxSides]uint32 // number of sequences on each side
-	Bytes     uint32           // of the encoding
-	Sum       uint64           // xxh3 hash of an encoding stored elsewhere, which the reader verifies
-
-	// File and Offset locate an encoding stored elsewhere. The fields after them may be unknown when the row is made.
-	File    int   `json:"-"`
-	Offset  int64 `json:"-"`
-	Ordinal int64 `json:"-"` // position of the row's record among those collated
-	Group   int64 `json:"-"` // number of an rl row's task, else -1
-
+	entry
 	data []byte // nil if the encoding is stored elsewhere
 }
 
@@ -247,7 +241,7 @@ func Encode(c *Channel, r *Row) (*Encoded, error) {
 		return nil, fmt.Errorf("invalid row: %d sides for channel %s", len(r.Sides), c.Name)
 	}
 	e := encodings.Get().(*Encoded)
-	*e = Encoded{Variant: c.variant(r), Ordinal: r.Meta.Ordinal, Group: -1, data: e.data[:0]}
+	*e = Encoded{entry: entry{Variant: c.variant(r), Ordinal: r.Meta.Ordinal, Group: -1}, data: e.data[:0]}
 	if r.Meta.RL != nil {
 		e.Group = r.Meta.RL.Group
 	}
@@ -276,128 +270,63 @@ func (e *Encoded) Append(dst []byte) []byte {
 // Free releases the memory of a row that will not be spooled. The row must not be used again.
 func (e *Encoded) Free() { encodings.Put(e) }
 
-// rowHead is the size in bytes of an encoding's first two fields, the row's task and its record's ordinal. Their values
-// depend on all earlier rows.
-const rowHead = 8 + 8
-
-// number sets the ordinal and the task in an encoding.
-func (e *Encoded) number(data []byte) {
-	binary.LittleEndian.PutUint64(data[8:], uint64(e.Ordinal))
-	if e.Group >= 0 {
-		binary.LittleEndian.PutUint64(data, uint64(e.Group))
-	}
-}
-
-// rowFields contains the fields of a row's encoding that precede its Meta, which is encoded as JSON.
-type rowFields struct {
-	Group, Ordinal int64 // rowHead
-	Meta, Sides    uint32
-	Weight         float32
-}
-
-// sideFields contains the lengths of a side's lists. The lists themselves follow.
-type sideFields struct{ IDs, Trained, LogProbs uint32 }
-
 // appendRow encodes a row for the spool.
 func appendRow(dst []byte, r *Row) ([]byte, error) {
 	meta, err := json.Marshal(&r.Meta)
 	if err != nil {
 		return dst, err
 	}
-	head := rowFields{
-		Ordinal: r.Meta.Ordinal, Meta: uint32(len(meta)), Sides: uint32(len(r.Sides)), Weight: r.Weight,
-	}
-	if r.Meta.RL != nil {
-		head.Group = r.Meta.RL.Group
-	}
-	size := binary.Size(head) + len(meta)
+	const lengths = 5 * binary.MaxVarintLen32
+	size := lengths + len(meta)
 	for i := range r.Sides {
 		s := &r.Sides[i]
-		size += binary.Size(sideFields{}) + 4*(len(s.IDs)+2*len(s.Trained)+len(s.LogProbs))
+		size += lengths + 4*(len(s.IDs)+2*len(s.Trained)+len(s.LogProbs))
 	}
-	dst = slices.Grow(dst, size) // once, because rows take most of the live memory, and growing by doubling would waste it
-	put := func(v any) {
-		if err == nil {
-			dst, err = binary.Append(dst, binary.LittleEndian, v)
-		}
-	}
-	put(head)
-	dst = append(dst, meta...)
-	for i := range r.Sides {
-		s := &r.Sides[i]
-		ends := make([]int32, 0, 2*len(s.Trained))
-		for _, t := range s.Trained {
-			ends = append(ends, int32(t.Start), int32(t.End))
-		}
-		put(sideFields{uint32(len(s.IDs)), uint32(len(s.Trained)), uint32(len(s.LogProbs))})
-		put(s.IDs)
-		put(ends)
-		put(s.LogProbs)
-	}
-	return dst, err
+	// The memory grows at once, because rows are most of the live memory and doubling wastes it.
+	c := coder.Coder{Buf: slices.Grow(dst, size)}
+	codeRow(&c, &meta, r)
+	return c.Buf, nil
 }
 
-// readRow decodes a row encoded by appendRow.
-func readRow(b []byte) (*Row, error) {
-	d := decoder{b: b}
-	var head rowFields
-	d.read(&head)
-	r := &Row{Weight: head.Weight}
-	meta := d.bytes(int(head.Meta))
-	if d.bad || int(head.Sides) > len(d.b) {
-		return nil, errSpool
+// row decodes an encoding by appendRow.
+func (e *entry) row(b []byte) (*Row, error) {
+	room := int64(rowRoom * len(b))
+	c, r, meta := coder.Reader(b, &room), &Row{}, []byte(nil)
+	codeRow(&c, &meta, r)
+	err := c.Err
+	if err == nil && c.Left() > 0 {
+		err = errors.New("unread bytes")
 	}
-	if err := json.Unmarshal(meta, &r.Meta); err != nil {
+	if err == nil {
+		err = json.Unmarshal(meta, &r.Meta)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%w: %v", errSpool, err)
 	}
-	if r.Meta.Ordinal = head.Ordinal; r.Meta.RL != nil {
-		r.Meta.RL.Group = head.Group
-	}
-	r.Sides = make([]Side, head.Sides)
-	for i := range r.Sides {
-		s := &r.Sides[i]
-		var n sideFields
-		if d.read(&n); d.bad || 4*int(n.IDs)+8*int(n.Trained)+4*int(n.LogProbs) > len(d.b) {
-			return nil, errSpool
-		}
-		ends := make([]int32, 2*n.Trained)
-		s.IDs, s.Trained = make([]int32, n.IDs), make([]chat.Span, n.Trained)
-		if n.LogProbs > 0 {
-			s.LogProbs = make([]float32, n.LogProbs)
-		}
-		d.read(s.IDs)
-		d.read(ends)
-		d.read(s.LogProbs)
-		for k := range s.Trained {
-			s.Trained[k] = chat.Span{Start: int(ends[2*k]), End: int(ends[2*k+1])}
-		}
-	}
-	if d.bad || len(d.b) != 0 {
-		return nil, errSpool
+	if r.Meta.Ordinal = e.Ordinal; r.Meta.RL != nil && e.Group >= 0 {
+		r.Meta.RL.Group = e.Group
 	}
 	return r, nil
 }
 
-var errSpool = errors.New("damaged spool of rows")
+// rowRoom is the maximum memory that a row's lists take, per byte of the encoding: that of a side without tokens.
+const rowRoom = 24
 
-type decoder struct {
-	b   []byte
-	bad bool
-}
-
-func (d *decoder) bytes(n int) []byte {
-	if d.bad || n > len(d.b) {
-		d.bad = true
-		return nil
+// codeRow codes a row, whose Meta is encoded as JSON.
+func codeRow(c *coder.Coder, meta *[]byte, r *Row) {
+	coder.Raw(c, meta)
+	weight := math.Float32bits(r.Weight)
+	coder.Natural(c, &weight)
+	r.Weight = math.Float32frombits(weight)
+	for i := range coder.List(c, &r.Sides) {
+		s := &r.Sides[i]
+		coder.Fixed(c, &s.IDs)
+		for k := range coder.List(c, &s.Trained) {
+			c.Fixed32(&s.Trained[k].Start)
+			c.Fixed32(&s.Trained[k].End)
+		}
+		coder.Fixed(c, &s.LogProbs)
 	}
-	out := d.b[:n]
-	d.b = d.b[n:]
-	return out
 }
 
-// read reads values of fixed size.
-func (d *decoder) read(v any) {
-	n, err := binary.Decode(d.b, binary.LittleEndian, v)
-	d.bad = d.bad || err != nil
-	d.b = d.b[min(n, len(d.b)):]
-}
+var errSpool = errors.New("damaged spool of rows")

@@ -27,15 +27,17 @@ func (s Split) String() string {
 
 // Spool keeps rows on disk, with one entry per row. The entries are sorted on disk. It is not safe for concurrent use.
 type Spool struct {
-	file    *spool.File
+	file    *spool.File // encodings that aren't stored elsewhere
 	rows    int64
 	groups  uint64
 	entries *extsort.Sorter
 	order   Order
-	// kept reads rows stored elsewhere. If kept isn't nil, file contains only the places of the rows.
-	kept  func(*Encoded) ([]byte, error)
-	bytes int64 // of all encodings
+	read    fetch
+	bytes   int64 // of all encodings
 }
+
+// fetch reads a row's encoding from where it is stored. It may use the memory of the Encoded.
+type fetch = func(*Encoded) ([]byte, error)
 
 // Order determines the order in which rows are used for training.
 type Order struct {
@@ -51,7 +53,9 @@ func NewSpool(dir string, order Order) (*Spool, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Spool{file: f, entries: extsort.New(entryWidth, 0, dir), order: order}, nil
+	s := &Spool{file: f, entries: extsort.New(entryWidth, 0, dir), order: order}
+	s.read = s.own
+	return s, nil
 }
 
 // Close removes the spool's temporary files.
@@ -65,74 +69,78 @@ func (s *Spool) BeginGroup() { s.groups++ }
 
 // Add adds an encoded row. The caller must not use r afterwards. Adding the same rows in the same order produces the
 // same output.
-func (s *Spool) Add(c *Channel, split Split, r *Encoded) error {
-	data, err := r.data, error(nil)
-	if data == nil {
-		data, err = r.appendPlace(nil)
-	} else {
-		r.number(data)
-	}
-	if err != nil {
-		return err
-	}
-	at, err := s.file.Append(data)
-	if err != nil {
-		return err
-	}
+func (s *Spool) Add(c *Channel, split Split, r *Encoded) (err error) {
 	defer r.Free()
-	e := entry{
-		Channel: uint8(slices.Index(channels, c)), Split: split, Variant: r.Variant,
-		Ordinal: s.rows, Offset: at, Bytes: r.Bytes, Width: r.Width, Sequences: r.Sequences,
+	if r.data != nil {
+		if r.Offset, err = s.file.Append(r.data); err != nil {
+			return err
+		}
 	}
+	r.Channel, r.Split, r.Row, r.Hash = uint8(slices.Index(channels, c)), split, s.rows, 0
 	switch {
 	case s.order.Task:
-		e.Hash = mix(s.order.Seed, s.order.Epoch, s.groups)
+		r.Hash = mix(s.order.Seed, s.order.Epoch, s.groups)
 	case !s.order.Added:
-		e.Hash = mix(s.order.Seed, s.order.Epoch, uint64(s.rows))
+		r.Hash = mix(s.order.Seed, s.order.Epoch, uint64(s.rows))
 	}
 	s.rows++
 	s.bytes += int64(r.Bytes)
-	b, err := binary.Append(nil, binary.BigEndian, e)
+	b, err := binary.Append(nil, binary.BigEndian, r.entry)
 	if err != nil {
 		return err
 	}
 	return s.entries.Add(b)
 }
 
-// read reads a row back.
-func (s *Spool) read(e *entry) (*Row, error) {
-	if s.kept != nil {
-		at, err := s.place(e)
+// own reads an encoding from the spool's file.
+func (s *Spool) own(e *Encoded) ([]byte, error) {
+	e.data = slices.Grow(e.data[:0], int(e.Bytes))[:e.Bytes]
+	if n, err := s.file.ReadAt(e.data, e.Offset); n < len(e.data) {
+		return nil, fmt.Errorf("%w: %v", errSpool, err)
+	}
+	return e.data, nil
+}
+
+// readRows reads the rows of a batch.
+func readRows(of []entry, read fetch) ([]*Row, error) {
+	rows := make([]*Row, len(of))
+	e := encodings.Get().(*Encoded)
+	defer e.Free()
+	for i := range of {
+		e.entry = of[i]
+		b, err := read(e)
+		if err == nil {
+			rows[i], err = of[i].row(b)
+		}
 		if err != nil {
 			return nil, err
 		}
-		return at.read(s.kept)
 	}
-	room := encodings.Get().(*Encoded)
-	defer room.Free()
-	room.data = slices.Grow(room.data[:0], int(e.Bytes))
-	b := room.data[:e.Bytes]
-	if n, err := s.file.ReadAt(b, e.Offset); n < len(b) {
-		return nil, fmt.Errorf("%w: %v", errSpool, err)
-	}
-	return readRow(b)
+	return rows, nil
 }
 
 // maxSides is the largest number of sides in any channel.
 const maxSides = 2
 
-// entry holds the facts about a row that are needed for planning batches. Encoded entries sort in the order in which
-// batches are made, which is by channel, split and variant, then shuffled or in row order.
+// entry holds the facts about a row that are needed for planning batches, and where its encoding is stored. Encoded
+// entries sort in the order in which batches are made, which is by channel, split and variant, then shuffled or in row
+// order.
 type entry struct {
-	Channel   uint8
-	Split     Split
+	Channel   uint8 `json:"-"`
+	Split     Split `json:"-"`
 	Variant   uint8
-	Hash      uint64
-	Ordinal   int64
-	Offset    int64
-	Bytes     uint32
-	Width     [maxSides]uint32
-	Sequences [maxSides]uint32
+	Hash      uint64           `json:"-"`
+	Row       int64            `json:"-"` // number of the row in the spool
+	Bytes     uint32           // of the encoding
+	Width     [maxSides]uint32 // tokens of the longest sequence on each side
+	Sequences [maxSides]uint32 // number of sequences on each side
+	Sum       uint64           // xxh3 hash of an encoding stored elsewhere, which the reader verifies
+
+	// The location of the encoding, followed by values that may not be known when the row is made.
+	File    int32 `json:"-"`
+	Offset  int64 `json:"-"`
+	Ordinal int64 `json:"-"` // position of the row's record among those collated
+	Group   int64 `json:"-"` // number of an rl row's task, else -1
 }
 
 var entryWidth = binary.Size(entry{})

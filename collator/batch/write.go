@@ -129,26 +129,24 @@ func (s *Spool) Write(ctx context.Context, spec Spec) (map[string]Count, error) 
 	}
 	defer index.Abort()
 	counts := map[string]Count{}
-	err = spec.writeJobs(ctx, s.jobs(&spec), func(j job) ([]*Row, error) { return readRows(j.rows, s.read) },
-		func(line []byte, key string, c Count) error {
-			counts[key] = counts[key].Plus(c)
-			_, err := index.Write(line)
-			return err
-		})
+	err = spec.writeJobs(ctx, s.jobs(&spec), s.read, func(line []byte, key string, c Count) error {
+		counts[key] = counts[key].Plus(c)
+		_, err := index.Write(line)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
 	return counts, index.Commit()
 }
 
-// writeJobs assembles batches in parallel from the rows that rows returns. It calls put for each batch, in order, with
-// the batch's line and the amounts to add to the counts for "channel/split".
+// writeJobs assembles batches in parallel from their rows. It calls put for each batch, in order, with the batch's line
+// and the amounts to add to the counts for "channel/split".
 func (spec *Spec) writeJobs(
-	ctx context.Context, jobs iter.Seq2[job, error], rows func(job) ([]*Row, error),
-	put func(line []byte, key string, c Count) error,
+	ctx context.Context, jobs iter.Seq2[job, error], read fetch, put func(line []byte, key string, c Count) error,
 ) error {
 	write := func(j job) (finished, error) {
-		all, err := rows(j)
+		all, err := readRows(j.rows, read)
 		if err != nil {
 			return finished{}, err
 		}
@@ -170,24 +168,10 @@ func (spec *Spec) writeJobs(
 	return err
 }
 
-// readRows reads a batch's rows.
-func readRows[T any](of []T, read func(*T) (*Row, error)) ([]*Row, error) {
-	rows := make([]*Row, len(of))
-	for i := range of {
-		r, err := read(&of[i])
-		if err != nil {
-			return nil, err
-		}
-		rows[i] = r
-	}
-	return rows, nil
-}
-
 // job is a batch and its number within its channel and split.
 type job struct {
 	*planned
 	number int
-	places []Encoded // places of the batch's rows; set only for a batch in a part of a divided spool
 }
 
 // jobs returns the batches in order.

@@ -2,7 +2,6 @@ package table
 
 import (
 	"bufio"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -33,9 +32,37 @@ var (
 // memory. The library, in contrast, allocates memory for as many elements and bytes as a structure declares, and
 // accepts any depth.
 type walker struct {
-	in                       *bufio.Reader
-	limit, left              int64 // bytes
-	schema, chunks, elements int   // numbers of elements that are still allowed, by kind of list
+	thrift.Reader
+	source                   *limited
+	schema, chunks, elements int // numbers of elements that are still allowed, by kind of list
+}
+
+// limited is a reader of a limited number of bytes.
+type limited struct {
+	in          *bufio.Reader
+	limit, left int64
+}
+
+// take reports that n bytes are read, and returns an error if that is too many.
+func (r *limited) take(n int) error {
+	if r.left -= int64(n); r.left < 0 {
+		return &LimitError{fmt.Sprintf("the metadata of the file or of a page has more than %d bytes", r.limit)}
+	}
+	return nil
+}
+
+func (r *limited) ReadByte() (byte, error) {
+	if err := r.take(1); err != nil {
+		return 0, err
+	}
+	return r.in.ReadByte()
+}
+
+func (r *limited) Read(p []byte) (int, error) {
+	if err := r.take(len(p)); err != nil {
+		return 0, err
+	}
+	return io.ReadFull(r.in, p)
 }
 
 // checkStructure reads a structure, or returns io.EOF at the end.
@@ -43,7 +70,11 @@ func checkStructure(in *bufio.Reader, most int64) error {
 	if _, err := in.Peek(1); err != nil {
 		return err
 	}
-	w := &walker{in: in, limit: most, left: most, schema: maxSchema, chunks: maxChunks, elements: maxElements}
+	source := &limited{in: in, limit: most, left: most}
+	w := &walker{
+		Reader: new(thrift.CompactProtocol).NewReader(source), source: source,
+		schema: maxSchema, chunks: maxChunks, elements: maxElements,
+	}
 	err := w.fields(0, place{})
 	if errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF
@@ -58,31 +89,22 @@ func (w *walker) fields(depth int, within place) error {
 	}
 	var id int16
 	for {
-		b, err := w.byte()
-		if err != nil {
+		f, err := w.ReadField()
+		if err != nil || f.Type == thrift.STOP {
 			return err
 		}
-		typ := thrift.Type(b & 0xF)
-		if typ == thrift.STOP {
-			return nil
+		if f.Delta {
+			f.ID += id
 		}
-		if delta := int16(b >> 4); delta != 0 {
-			id += delta
-		} else {
-			n, err := w.uvarint()
-			if err != nil {
-				return err
-			}
-			id = int16(n>>1) ^ -int16(n&1)
-		}
+		id = f.ID
 		at := place{within[0], id}
 		if depth == 1 {
 			at[0] = within[1]
 		}
-		if typ == thrift.TRUE || typ == thrift.FALSE {
+		if f.Type == thrift.TRUE || f.Type == thrift.FALSE {
 			continue // the type of a boolean field encodes its value
 		}
-		if err := w.value(typ, depth, at); err != nil {
+		if err := w.value(f.Type, depth, at); err != nil {
 			return err
 		}
 	}
@@ -94,59 +116,39 @@ func (w *walker) value(typ thrift.Type, depth int, at place) error {
 	case thrift.TRUE, thrift.FALSE, thrift.I8:
 		return w.skip(1)
 	case thrift.I16, thrift.I32, thrift.I64:
-		_, err := w.uvarint()
+		_, err := w.ReadInt64()
 		return err
 	case thrift.DOUBLE:
 		return w.skip(8)
 	case thrift.UUID:
 		return w.skip(16)
 	case thrift.BINARY:
-		n, err := w.uvarint()
+		n, err := w.ReadLength()
 		if err != nil {
 			return err
 		}
 		return w.skip(n)
 	case thrift.LIST, thrift.SET:
-		return w.list(depth, at)
+		l, err := w.ReadList()
+		if err != nil {
+			return err
+		}
+		return w.repeat(l.Size, depth, at, l.Type)
 	case thrift.MAP:
-		return w.pairs(depth, at)
+		m, err := w.ReadMap()
+		if err != nil {
+			return err
+		}
+		return w.repeat(m.Size, depth, at, m.Key, m.Value)
 	case thrift.STRUCT:
 		return w.fields(depth+1, at)
 	}
 	return fmt.Errorf("unknown value type %d", typ)
 }
 
-// list reads a list.
-func (w *walker) list(depth int, at place) error {
-	b, err := w.byte()
-	if err != nil {
-		return err
-	}
-	n := uint64(b >> 4)
-	if n == 0xF {
-		if n, err = w.uvarint(); err != nil {
-			return err
-		}
-	}
-	return w.repeat(n, depth, at, thrift.Type(b&0xF))
-}
-
-// pairs reads a map.
-func (w *walker) pairs(depth int, at place) error {
-	n, err := w.uvarint()
-	if err != nil || n == 0 {
-		return err
-	}
-	b, err := w.byte()
-	if err != nil {
-		return err
-	}
-	return w.repeat(n, depth, at, thrift.Type(b>>4), thrift.Type(b&0xF))
-}
-
 // repeat subtracts n from the number of elements still allowed and reads n elements, each with one value of every given
 // type.
-func (w *walker) repeat(n uint64, depth int, at place, types ...thrift.Type) error {
+func (w *walker) repeat(n int32, depth int, at place, types ...thrift.Type) error {
 	left := &w.elements
 	switch at {
 	case schemaList:
@@ -154,7 +156,7 @@ func (w *walker) repeat(n uint64, depth int, at place, types ...thrift.Type) err
 	case groupsList, chunksList:
 		left = &w.chunks
 	}
-	if n > uint64(*left) {
+	if int(n) > *left {
 		return &LimitError{fmt.Sprintf("the file's metadata has a list of %d elements, too many to read", n)}
 	}
 	*left -= int(n)
@@ -168,40 +170,11 @@ func (w *walker) repeat(n uint64, depth int, at place, types ...thrift.Type) err
 	return nil
 }
 
-func (w *walker) byte() (byte, error) {
-	if w.left--; w.left < 0 {
-		return 0, w.tooLong()
-	}
-	return w.in.ReadByte()
-}
-
-func (w *walker) uvarint() (n uint64, err error) {
-	var text [binary.MaxVarintLen64]byte
-	for i := range text {
-		if text[i], err = w.byte(); err != nil {
-			return 0, err
-		}
-		if text[i] < 0x80 {
-			n, size := binary.Uvarint(text[:i+1])
-			if size <= 0 {
-				break
-			}
-			return n, nil
-		}
-	}
-	return 0, errors.New("invalid number: more than 64 bits")
-}
-
 // skip reads n bytes.
-func (w *walker) skip(n uint64) error {
-	if n > uint64(max(0, w.left)) {
-		return w.tooLong()
+func (w *walker) skip(n int) error {
+	err := w.source.take(n)
+	if err == nil {
+		_, err = w.source.in.Discard(n)
 	}
-	w.left -= int64(n)
-	_, err := w.in.Discard(int(n))
 	return err
-}
-
-func (w *walker) tooLong() error {
-	return &LimitError{fmt.Sprintf("the metadata of the file or of a page has more than %d bytes", w.limit)}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/klauspost/compress/s2"
 	"github.com/zeebo/xxh3"
 
+	"github.com/nat-go/nat-go/internal/coder"
 	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/ttc"
 )
@@ -66,8 +67,8 @@ func NewSpill(codec Codec, path string, parts int) (*Spill, error) {
 // SpillList returns the name of the file that lists the positions and hashes of a spill's blocks.
 func SpillList(path string) string { return path + ".json" }
 
-// Add appends an example in the form of a 16-byte task key, its compressed and uncompressed sizes, and the compressed
-// example.
+// Add appends an example in the form of a 16-byte task key, the compressed example with its size, and its uncompressed
+// size.
 func (s *Spill) Add(ex *ttc.Example) (err error) {
 	s.index.Scales.Add(ex)
 	if s.plain, err = s.codec.Append(s.plain[:0], ex); err != nil {
@@ -84,9 +85,8 @@ func (s *Spill) Add(ex *ttc.Example) (err error) {
 	s.n++
 	b := append(s.parts[part], key[:]...)
 	packed := s2.Encode(nil, s.plain)
-	b = binary.AppendUvarint(b, uint64(len(packed)))
-	b = binary.AppendUvarint(b, uint64(len(s.plain)))
-	s.parts[part] = append(b, packed...)
+	b = append(binary.AppendUvarint(b, uint64(len(packed))), packed...)
+	s.parts[part] = binary.AppendUvarint(b, uint64(len(s.plain)))
 	if len(s.parts[part]) < s.most {
 		return nil
 	}
@@ -204,8 +204,8 @@ func (x *Index) AddSpilled(ctx context.Context, path string, part int) error {
 		if xxh3.Hash(buf) != b.XXH3 {
 			return fmt.Errorf("%s is damaged at byte %d: remove the shard's folder, and rerun the shard", path, b.Offset)
 		}
-		for rest := buf; len(rest) > 0; {
-			if rest, err = x.addPacked(rest); err != nil {
+		for in := coder.Reader(buf, nil); in.Left() > 0; {
+			if err := x.addPacked(&in); err != nil {
 				return fmt.Errorf("%s: %w", path, err)
 			}
 		}
@@ -218,26 +218,19 @@ const maxSpillBlock = 256 << 20
 
 var errSpilled = errors.New("damaged spill entry")
 
-// addPacked adds the first example of a block and returns the block's remaining bytes.
-func (x *Index) addPacked(b []byte) ([]byte, error) {
-	if len(b) < keyWidth {
-		return nil, errSpilled
+// addPacked adds the next example of a block.
+func (x *Index) addPacked(in *coder.Coder) error {
+	var plain uint64
+	key, packed := in.Take(keyWidth), in.Take(in.Next())
+	if coder.Natural(in, &plain); in.Err != nil || plain > maxSpillBlock/2 {
+		return errSpilled
 	}
-	key, b := [keyWidth]byte(b), b[keyWidth:]
-	packed, n := binary.Uvarint(b)
-	if n <= 0 {
-		return nil, errSpilled
+	if n, err := s2.DecodedLen(packed); err != nil || uint64(n) != plain {
+		return errSpilled
 	}
-	plain, m := binary.Uvarint(b[n:])
-	if m <= 0 || packed > uint64(len(b)-n-m) || plain > maxSpillBlock/2 {
-		return nil, errSpilled
+	of := [keyWidth]byte(key)
+	if of == [keyWidth]byte{} {
+		of = x.alone()
 	}
-	b = b[n+m:]
-	if n, err := s2.DecodedLen(b[:packed]); err != nil || uint64(n) != plain {
-		return nil, errSpilled
-	}
-	if key == [keyWidth]byte{} {
-		key = x.alone()
-	}
-	return b[packed:], x.keep(key, b[:packed], uint32(plain))
+	return x.keep(of, packed, uint32(plain))
 }

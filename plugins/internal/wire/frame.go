@@ -6,6 +6,13 @@ type frame[P any] struct {
 	parts []*P
 	bytes int // estimate of the frame's size
 	texts textWriter
+	code  converter // writes to texts
+}
+
+// begin prepares the frame. split ends it in the middle of a group.
+func (f *frame[P]) begin(split func() error) {
+	f.texts = newTextWriter(&f.bytes, split)
+	f.code.to = &f.texts
 }
 
 // add adds an empty part.

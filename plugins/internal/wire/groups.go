@@ -37,7 +37,7 @@ type promptKey struct {
 func NewGroupWriter(emit func(*pb.BuildRequest) error) *GroupWriter {
 	w := &GroupWriter{prompts: map[promptKey]uint32{}}
 	w.emit = func(parts []*pb.GroupPart) error { return emit(&pb.BuildRequest{Parts: parts}) }
-	w.texts = newTextWriter(&w.bytes, w.split)
+	w.begin(w.split)
 	return w
 }
 
@@ -110,102 +110,53 @@ func (w *GroupWriter) split() error {
 	return err
 }
 
-// full splits the frame if it is full. It returns the rest of cur, the example being written, or cur itself if the
-// frame was not split.
-func (w *GroupWriter) full(cur *pb.Example) (*pb.Example, error) {
-	if w.texts.err != nil {
-		return nil, w.texts.err
-	}
-	if w.bytes < FrameBytes {
-		return cur, nil
+// full adds to the frame's size, and splits the frame if it is full. It returns the rest of cur, the example being
+// written, or cur itself if the frame was not split.
+func (w *GroupWriter) full(cur *pb.Example, size int) *pb.Example {
+	if w.bytes += size; w.bytes < FrameBytes || w.texts.err != nil {
+		return cur
 	}
 	cur.More = true
 	w.part.Examples = append(w.part.Examples, cur)
-	return &pb.Example{}, w.split()
+	w.texts.err = w.split()
+	return &pb.Example{}
 }
 
 func (w *GroupWriter) example(ex *ttc.Example) error {
-	t := &w.texts
-	cur := &pb.Example{
-		Id: t.add(ex.ID), Task: t.add(ex.Task), Trial: t.add(ex.Trial),
-		Run: int64(ex.Run), Row: ex.Row, File: t.add(ex.File), Offset: ex.Offset,
-		Reward: ex.Reward, Policy: t.add(ex.Policy), Fidelity: pb.Fidelity(ex.Fidelity),
-		Gaps: uint32(ex.Gaps) | uint32(ex.Proofs)<<proofsShift, RawId: t.addOnce(ex.RawID), Interrupted: ex.Interrupted,
-	}
-	if s := ex.Sampling; s != nil {
-		cur.Sampling = &pb.Sampling{Temperature: s.Temperature, TopP: s.TopP, Processed: s.Processed}
-	}
-	if k := ex.TeacherTopK; k != nil {
-		cur.TeacherTopK = new(int32(*k))
-	}
+	c := &w.code
+	cur := written(c, ex, (*converter).example)
 	w.bytes += 64
-	var err error
 	for i := range ex.Graph.Nodes {
-		cur.Nodes = append(cur.Nodes, w.node(&ex.Graph.Nodes[i]))
-		if cur, err = w.full(cur); err != nil {
-			return err
-		}
+		cur.Nodes = append(cur.Nodes, written(c, &ex.Graph.Nodes[i], (*converter).node))
+		cur = w.full(cur, 48)
 	}
 	for i := range ex.Tools {
-		cur.Tools = append(cur.Tools, &pb.Tool{Name: t.add(ex.Tools[i].Name), Raw: t.add(str(ex.Tools[i].Raw))})
-		w.bytes += 12
-		if cur, err = w.full(cur); err != nil {
-			return err
-		}
+		cur.Tools = append(cur.Tools, written(c, &ex.Tools[i], (*converter).tool))
+		cur = w.full(cur, 12)
 	}
 	cur.Candidates = make([]*pb.Candidate, 0, len(ex.Candidates))
 	for i := range ex.Candidates {
 		cur.Candidates = append(cur.Candidates, w.candidate(&ex.Candidates[i]))
-		if cur, err = w.full(cur); err != nil {
-			return err
-		}
+		cur = w.full(cur, 48)
 	}
 	for i := range ex.Steps {
-		s := &ex.Steps[i]
-		cur.Steps = append(cur.Steps, &pb.Step{Type: t.add(s.Type), Name: t.add(s.Name), Raw: t.addOnce(s.Raw)})
-		w.bytes += 16
-		if cur, err = w.full(cur); err != nil {
-			return err
-		}
+		cur.Steps = append(cur.Steps, written(c, &ex.Steps[i], (*converter).step))
+		cur = w.full(cur, 16)
 	}
 	w.part.Examples = append(w.part.Examples, cur)
-	return t.err
+	return w.texts.err
 }
 
-func (w *GroupWriter) node(n *ttc.Node) *pb.Node {
-	t := &w.texts
-	out := &pb.Node{
-		Parent: int64(n.Parent), Message: t.message(&n.Message), Sampled: pb.Sampled(n.Sampled),
-		Policy: t.add(n.Policy), FinishReason: t.add(n.FinishReason), Error: n.Error,
-	}
-	if n.TokenIDs != nil {
-		out.TokenIds = &pb.TokenIDs{Values: n.TokenIDs}
-	}
-	if n.LogProbs != nil {
-		out.LogProbs = &pb.LogProbs{Values: n.LogProbs}
-	}
-	if n.Failure != nil {
-		out.Failure = &pb.Failure{Kind: t.add(n.Failure.Kind), Meta: t.addOnce(n.Failure.Meta)}
-	}
-	w.bytes += 24 + 4*len(n.TokenIDs) + 4*len(n.LogProbs)
-	return out
-}
-
-func (w *GroupWriter) candidate(c *ttc.Candidate) *pb.Candidate {
+func (w *GroupWriter) candidate(v *ttc.Candidate) *pb.Candidate {
 	if w.used == len(w.slab) {
 		const minSlab, maxSlab = 256, 4096
 		w.slab, w.used = make([]pb.Candidate, min(max(minSlab, 2*len(w.slab)), maxSlab)), 0
 	}
-	out := &w.slab[w.used]
+	p := &w.slab[w.used]
 	w.used++
-	t := &w.texts
-	out.Step, out.Turn, out.TurnIndex, out.Index = t.add(c.Step), t.add(c.Turn), c.TurnIndex, c.Index
-	out.Prompt = w.addPrompt(&c.Prompt)
-	out.Output = t.add(c.Output)
-	out.Score, out.ScoreError = c.Score, t.add(c.ScoreError)
-	out.Metadata, out.Offset = t.addOnce(c.Metadata), c.Offset
-	w.bytes += 48
-	return out
+	w.code.candidate(p, v)
+	p.Prompt = w.addPrompt(&v.Prompt)
+	return p
 }
 
 // addPrompt returns the 1-based index of p in the group's prompt table, sending it if it is new; 0 is the empty prompt.
@@ -216,9 +167,8 @@ func (w *GroupWriter) addPrompt(p *ttc.Prompt) uint32 {
 	}
 	index := w.prompts[key]
 	if index == 0 {
-		out := &pb.Prompt{Form: pb.PromptForm(p.Form), Text: key.text, Messages: w.texts.messages(p.Messages)}
-		w.bytes += 12 + 32*len(p.Messages)
-		w.part.Prompts = append(w.part.Prompts, out)
+		w.part.Prompts = append(w.part.Prompts, written(&w.code, p, (*converter).prompt))
+		w.bytes += 12
 		index = uint32(len(w.prompts)) + 1
 		w.prompts[key] = index
 	}
@@ -257,23 +207,17 @@ func (r *GroupReader) Part(p *pb.GroupPart) (*ttc.Group, error) {
 	if r.Limit > 0 && r.texts.size > uint64(r.Limit) {
 		return nil, fmt.Errorf("group %d has more than %d bytes of text", p.Group, r.Limit)
 	}
-	d := decoder{texts: &r.texts}
+	c := converter{from: &r.texts}
 	if p.Key != 0 {
-		r.group.Key = d.text(p.Key)
+		c.text(&p.Key, &r.group.Key)
 	}
-	r.scales(&d, p.Scales)
-	for _, q := range p.Prompts {
-		r.prompts = append(r.prompts, ttc.Prompt{
-			Form:     enum[ttc.PromptForm](&d, "prompt form", int32(q.GetForm()), 2),
-			Text:     d.text(q.GetText()),
-			Messages: d.messages(q.GetMessages()),
-		})
-	}
+	r.scales(&c, p.Scales)
+	each(&c, &p.Prompts, &r.prompts, 0, (*converter).prompt)
 	for _, e := range p.Examples {
-		r.example(&d, e)
+		r.example(&c, e)
 	}
-	if d.err != nil {
-		return nil, fmt.Errorf("group %d: %w", p.Group, d.err)
+	if c.err != nil {
+		return nil, fmt.Errorf("group %d: %w", p.Group, c.err)
 	}
 	if !p.End {
 		return nil, nil
@@ -289,7 +233,7 @@ func (r *GroupReader) Part(p *pb.GroupPart) (*ttc.Group, error) {
 	return g, nil
 }
 
-func (r *GroupReader) scales(d *decoder, all []*pb.Scale) {
+func (r *GroupReader) scales(c *converter, all []*pb.Scale) {
 	if len(all) > 0 && r.group.Scales == nil {
 		r.group.Scales = &ttc.Scales{Steps: map[string]ttc.Scale{}}
 	}
@@ -298,104 +242,35 @@ func (r *GroupReader) scales(d *decoder, all []*pb.Scale) {
 		if s.GetRewards() {
 			r.group.Scales.Rewards = scale
 		} else {
-			r.group.Scales.Steps[d.text(s.GetStep())] = scale
+			r.group.Scales.Steps[c.at(s.GetStep())] = scale
 		}
 	}
 }
 
-func (r *GroupReader) example(d *decoder, e *pb.Example) {
-	var ex *ttc.Example
-	if r.more {
-		ex = r.group.Examples[len(r.group.Examples)-1]
-	} else {
-		ex = &ttc.Example{
-			ID: d.text(e.GetId()), Task: d.text(e.GetTask()), Trial: d.text(e.GetTrial()),
-			Run: int(e.GetRun()), Row: e.GetRow(), File: d.text(e.GetFile()), Offset: e.GetOffset(),
-			Policy: d.text(e.GetPolicy()), Fidelity: enum[ttc.Fidelity](d, "fidelity", int32(e.GetFidelity()), 3),
-			Gaps: ttc.Gaps(e.GetGaps()), Proofs: ttc.Proofs(e.GetGaps() >> proofsShift),
-			RawID: d.raw(e.GetRawId()), Interrupted: e.GetInterrupted(), Reward: e.Reward,
-		}
-		if s := e.GetSampling(); s != nil {
-			ex.Sampling = &ttc.Sampling{Temperature: s.Temperature, TopP: s.TopP, Processed: s.Processed}
-		}
-		if e.TeacherTopK != nil {
-			k := int(e.GetTeacherTopK())
-			if k > ttc.MaxTeacherTopK {
-				d.fail("invalid teacher_top_k %d: expected a whole number up to %d", k, ttc.MaxTeacherTopK)
-			}
-			ex.TeacherTopK = &k
-		}
-		r.group.Examples = append(r.group.Examples, ex)
+func (r *GroupReader) example(c *converter, p *pb.Example) {
+	if !r.more {
+		r.group.Examples = append(r.group.Examples, received(c, p, (*converter).example))
 	}
-	r.more = e.GetMore()
-	for _, n := range e.GetNodes() {
-		ex.Graph.Nodes = append(ex.Graph.Nodes, d.node(n, len(ex.Graph.Nodes)))
-	}
-	for _, t := range e.GetTools() {
-		ex.Tools = append(ex.Tools, chat.Tool{Name: d.text(t.GetName()), Raw: d.raw(t.GetRaw())})
-	}
-	if cs := e.GetCandidates(); len(cs) > 0 {
-		if ex.Candidates == nil {
-			ex.Candidates = make([]ttc.Candidate, 0, len(cs))
-		}
-		for _, c := range cs {
-			ex.Candidates = append(ex.Candidates, r.candidate(d, c))
+	r.more = p.More
+	ex := r.group.Examples[len(r.group.Examples)-1]
+	from := len(ex.Graph.Nodes)
+	each(c, &p.Nodes, &ex.Graph.Nodes, 0, (*converter).node)
+	for i := from; i < len(ex.Graph.Nodes); i++ {
+		if parent := ex.Graph.Nodes[i].Parent; parent < -1 || parent >= i {
+			c.fail("message %d has parent %d", i, parent)
 		}
 	}
-	for _, s := range e.GetSteps() {
-		ex.Steps = append(ex.Steps, ttc.Step{
-			Type: d.text(s.GetType()), Name: d.text(s.GetName()), Raw: d.raw(s.GetRaw()),
-		})
+	each(c, &p.Tools, &ex.Tools, 0, (*converter).tool)
+	from = len(ex.Candidates)
+	each(c, &p.Candidates, &ex.Candidates, 0, (*converter).candidate)
+	for i, q := range p.Candidates {
+		switch at := q.Prompt; {
+		case at == 0:
+		case int64(at) > int64(len(r.prompts)):
+			c.fail("prompt %d of %d", at, len(r.prompts))
+		default:
+			ex.Candidates[from+i].Prompt = r.prompts[at-1]
+		}
 	}
-}
-
-func (r *GroupReader) candidate(d *decoder, c *pb.Candidate) ttc.Candidate {
-	out := ttc.Candidate{
-		Step:       d.text(c.GetStep()),
-		Turn:       d.text(c.GetTurn()),
-		Index:      c.GetIndex(),
-		Output:     d.text(c.GetOutput()),
-		Score:      c.GetScore(),
-		ScoreError: d.text(c.GetScoreError()),
-		Metadata:   d.raw(c.GetMetadata()),
-		Offset:     c.GetOffset(),
-		TurnIndex:  c.TurnIndex,
-	}
-	switch i := c.GetPrompt(); {
-	case i == 0:
-	case int64(i) > int64(len(r.prompts)):
-		d.fail("prompt %d of %d", i, len(r.prompts))
-	default:
-		out.Prompt = r.prompts[i-1]
-	}
-	return out
-}
-
-func (d *decoder) node(n *pb.Node, at int) ttc.Node {
-	out := ttc.Node{
-		Parent: int(n.GetParent()), Message: d.message(n.GetMessage()), Policy: d.text(n.GetPolicy()),
-		Sampled: enum[ttc.Sampled](d, "sampled", int32(n.GetSampled()), 2), FinishReason: d.text(n.GetFinishReason()),
-		Error: n.Error,
-	}
-	if out.Parent < -1 || out.Parent >= at {
-		d.fail("message %d has parent %d", at, out.Parent)
-	}
-	if v := n.GetTokenIds(); v != nil {
-		out.TokenIDs = orEmpty(v.Values)
-	}
-	if v := n.GetLogProbs(); v != nil {
-		out.LogProbs = orEmpty(v.Values)
-	}
-	if v := n.GetFailure(); v != nil {
-		out.Failure = &ttc.Failure{Kind: d.text(v.GetKind()), Meta: d.raw(v.GetMeta())}
-	}
-	return out
-}
-
-// orEmpty turns nil into an empty slice, because nil would mean that the list is unknown.
-func orEmpty[T any](s []T) []T {
-	if s == nil {
-		return []T{}
-	}
-	return s
+	each(c, &p.Steps, &ex.Steps, 0, (*converter).step)
 }

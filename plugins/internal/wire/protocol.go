@@ -51,52 +51,45 @@ type BuilderInfo struct {
 
 // Describe writes a description.
 func (d *Description) Describe() *pb.DescribeResponse {
-	out := &pb.DescribeResponse{Name: d.Name, Version: d.Version, ProtocolMinor: d.Minor, Capabilities: d.Capabilities}
-	for _, b := range d.Builders {
-		info := &pb.BuilderInfo{
-			Name:         b.Name,
-			Version:      b.Version,
-			Stability:    b.Stability,
-			Doc:          b.Doc,
-			Unit:         pb.Unit(b.Unit),
-			RawSteps:     b.RawSteps,
-			ConfigSchema: b.ConfigSchema,
-		}
-		for _, k := range b.Kinds {
-			info.Kinds = append(info.Kinds, pb.Kind(k))
-		}
-		out.Builders = append(out.Builders, info)
-	}
+	c, out := converter{to: &textWriter{frame: new(int)}}, &pb.DescribeResponse{}
+	c.description(out, d)
 	return out
 }
 
 // ReadDescription reads a plugin's description. Kinds and units unknown to this build are an error.
-func ReadDescription(m *pb.DescribeResponse) (Description, error) {
-	out := Description{
-		Name: m.GetName(), Version: m.GetVersion(),
-		Minor: m.GetProtocolMinor(), Capabilities: m.GetCapabilities(),
+func ReadDescription(m *pb.DescribeResponse) (d Description, err error) {
+	c := converter{}
+	c.description(nested(&m), &d)
+	return d, c.err
+}
+
+func (c *converter) description(p *pb.DescribeResponse, v *Description) {
+	same(c, &p.Name, &v.Name)
+	same(c, &p.Version, &v.Version)
+	same(c, &p.ProtocolMinor, &v.Minor)
+	same(c, &p.Capabilities, &v.Capabilities)
+	each(c, &p.Builders, &v.Builders, 0, (*converter).info)
+}
+
+func (c *converter) info(p *pb.BuilderInfo, v *BuilderInfo) {
+	same(c, &p.Name, &v.Name)
+	same(c, &p.Version, &v.Version)
+	same(c, &p.Stability, &v.Stability)
+	same(c, &p.Doc, &v.Doc)
+	choice(c, "unit", &p.Unit, &v.Unit, pb.Unit(builders.UnitRun))
+	same(c, &p.RawSteps, &v.RawSteps)
+	same(c, &p.ConfigSchema, &v.ConfigSchema)
+	if c.to != nil {
+		p.Kinds = make([]pb.Kind, len(v.Kinds))
+	} else {
+		v.Kinds = make([]builders.Kind, len(p.Kinds))
 	}
-	d := decoder{}
-	for _, b := range m.GetBuilders() {
-		info := BuilderInfo{
-			Name:         b.GetName(),
-			Version:      b.GetVersion(),
-			Stability:    b.GetStability(),
-			Doc:          b.GetDoc(),
-			RawSteps:     b.GetRawSteps(),
-			Unit:         enum[builders.Unit](&d, "unit", int32(b.GetUnit()), int32(builders.UnitRun)),
-			ConfigSchema: b.GetConfigSchema(),
+	for i := range v.Kinds {
+		choice(c, "kind of record", &p.Kinds[i], &v.Kinds[i], pb.Kind(builders.KindState))
+		if v.Kinds[i] == 0 && c.to == nil {
+			c.fail("builder %q may emit records of kind 0", v.Name)
 		}
-		for _, k := range b.GetKinds() {
-			kind := enum[builders.Kind](&d, "kind of record", int32(k), int32(builders.KindState))
-			if kind == 0 {
-				d.fail("builder %q may emit records of kind 0", info.Name)
-			}
-			info.Kinds = append(info.Kinds, kind)
-		}
-		out.Builders = append(out.Builders, info)
 	}
-	return out, d.err
 }
 
 // Findings writes findings, except for notes. It omits their positions, which refer to the JSON that the host generated

@@ -34,7 +34,7 @@ type Count struct {
 func NewRecordWriter(emit func(*pb.BuildResponse) error) *RecordWriter {
 	w := &RecordWriter{}
 	w.emit = func(parts []*pb.ResultPart) error { return emit(&pb.BuildResponse{Parts: parts}) }
-	w.texts = newTextWriter(&w.bytes, w.split)
+	w.begin(w.split)
 	return w
 }
 
@@ -94,9 +94,10 @@ func (w *RecordWriter) Record(r builders.Record) error {
 	if p, ok := r.(*builders.Preference); ok && w.pair(p) {
 		return w.full()
 	}
-	out, err := w.record(r)
-	if err != nil {
-		return err
+	out := w.code.write(r)
+	if out == nil {
+		return fmt.Errorf("unknown record type %T: expected *Preference, *Demonstration, *Rollout, "+
+			"*Distillation or *State", r)
 	}
 	w.part.Records = append(w.part.Records, out)
 	w.bytes += 64
@@ -184,108 +185,9 @@ func isPair(g *ttc.Group, p *builders.Preference) bool {
 
 func sameFloat(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) }
 
-func (w *RecordWriter) head(h *builders.Head) *pb.Head {
-	return &pb.Head{
-		Example: int64(h.Example), Turn: w.texts.add(h.Turn), Metadata: w.texts.addOnce(h.Metadata),
-		Edits: uint32(h.Edits),
-	}
-}
-
-func (w *RecordWriter) content(c *builders.Content) *pb.Content {
-	out := &pb.Content{
-		Part: pb.ContentPart(c.Ref.Part), Example: int64(c.Ref.Example), Candidate: int64(c.Ref.Candidate),
-		Last: int64(c.Ref.Last), Skip: int64(c.Ref.Skip),
-	}
-	switch c.Ref.Part {
-	case builders.InlineText:
-		out.Text = w.texts.add(c.Text)
-	case builders.InlineMessages:
-		out.Messages = w.texts.messages(c.Messages)
-	}
-	w.bytes += 16
-	return out
-}
-
-func (w *RecordWriter) record(r builders.Record) (*pb.Record, error) {
-	t := &w.texts
-	switch r := r.(type) {
-	case *builders.Preference:
-		return &pb.Record{Kind: &pb.Record_Preference{Preference: &pb.Preference{
-			Head:           w.head(&r.Head),
-			Prompt:         w.content(&r.Prompt),
-			Chosen:         w.content(&r.Chosen),
-			Rejected:       w.content(&r.Rejected),
-			Reward:         r.Reward,
-			ScoreName:      t.add(r.ScoreName),
-			ChosenScore:    r.ChosenScore,
-			RejectedScore:  r.RejectedScore,
-			ChosenIndex:    r.ChosenIndex,
-			RejectedIndex:  r.RejectedIndex,
-			ChosenPolicy:   t.add(r.ChosenPolicy),
-			RejectedPolicy: t.add(r.RejectedPolicy),
-		}}}, nil
-	case *builders.Demonstration:
-		return &pb.Record{Kind: &pb.Record_Demonstration{Demonstration: &pb.Demonstration{
-			Head: w.head(&r.Head), Messages: w.content(&r.Messages), Train: pb.Train(r.Train),
-			Trained: slices.Clone(r.Trained), Weight: r.Weight, Score: copied(r.Score), MaskReasoning: r.MaskReasoning,
-		}}}, nil
-	case *builders.Rollout:
-		return &pb.Record{Kind: &pb.Record_Rollout{Rollout: &pb.Rollout{
-			Head: w.head(&r.Head), Messages: w.content(&r.Messages), Reward: copied(r.Reward), Task: t.add(r.Task),
-		}}}, nil
-	case *builders.Distillation:
-		out := &pb.Distillation{Head: w.head(&r.Head), Messages: w.content(&r.Messages)}
-		for i := range r.Sites {
-			s := &r.Sites[i]
-			out.Sites = append(out.Sites, &pb.Site{
-				Call:       int64(s.Call),
-				CallSeq:    int64(s.CallSeq),
-				Result:     int64(s.Result),
-				Target:     pb.Target(s.Target),
-				Tool:       t.add(s.Tool),
-				Error:      t.add(s.Error),
-				Hint:       t.add(s.Hint),
-				HintSource: t.add(s.HintSource),
-				HintKind:   pb.HintKind(s.HintKind),
-			})
-			w.bytes += 48
-		}
-		return &pb.Record{Kind: &pb.Record_Distillation{Distillation: out}}, nil
-	case *builders.State:
-		return &pb.Record{Kind: &pb.Record_State{State: &pb.State{
-			Head: w.head(&r.Head), Messages: w.content(&r.Messages), Task: t.add(r.Task),
-		}}}, nil
-	}
-	return nil, fmt.Errorf("unknown record type %T: expected *Preference, *Demonstration, *Rollout, "+
-		"*Distillation or *State", r)
-}
-
-// copied returns a copy of an optional number, because a builder may reuse its memory before the frame is sent.
-func copied(x *float64) *float64 {
-	if x == nil {
-		return nil
-	}
-	return new(*x)
-}
-
 // Drop writes a drop.
 func (w *RecordWriter) Drop(d ledger.Drop) error {
-	t := &w.texts
-	out := &pb.Drop{
-		Reason:  t.add(string(d.Reason)),
-		Unit:    t.add(d.Unit),
-		Detail:  t.add(d.Detail),
-		Run:     int64(d.Run),
-		Example: t.add(d.Example),
-		Turn:    t.add(d.Turn),
-		Index:   int64(d.Index),
-		File:    t.add(d.File),
-		Offset:  d.Offset,
-		Count:   d.Count,
-		Stage:   t.add(string(d.Stage)),
-		Builder: t.add(d.Builder),
-		Format:  t.add(d.Format),
-	}
+	out := written(&w.code, &d, (*converter).drop)
 	w.part.Drops = append(w.part.Drops, out)
 	w.drops++
 	w.bytes += 40
@@ -368,20 +270,20 @@ func (r *RecordReader) Part(p *pb.ResultPart, g *ttc.Group) (*Results, error) {
 	if err := r.texts.part(p.Text, p.Ends); err != nil {
 		return nil, fmt.Errorf("results of group %d: %w", p.Group, err)
 	}
-	d := decoder{texts: &r.texts, elements: r.elements}
-	r.pairs(&d, p.Pairs, g)
+	c := converter{from: &r.texts, elements: r.elements}
+	r.pairs(&c, p.Pairs, g)
 	for _, q := range p.Records {
-		r.results.Records = append(r.results.Records, d.record(q))
+		r.results.Records = append(r.results.Records, c.read(q))
 	}
 	for _, q := range p.Drops {
-		r.results.Drops = append(r.results.Drops, d.drop(q))
+		r.results.Drops = append(r.results.Drops, *received(&c, q, (*converter).drop))
 	}
-	if d.err != nil {
-		return nil, fmt.Errorf("results of group %d: %w", p.Group, d.err)
+	if c.err != nil {
+		return nil, fmt.Errorf("results of group %d: %w", p.Group, c.err)
 	}
-	r.results.Bytes = int(r.texts.size) + textBytes*len(r.texts.texts) + d.elements*elementBytes +
+	r.results.Bytes = int(r.texts.size) + textBytes*len(r.texts.texts) + c.elements*elementBytes +
 		recordBytes*len(r.results.Records) + dropBytes*len(r.results.Drops)
-	r.elements = d.elements
+	r.elements = c.elements
 	if r.Limit > 0 && r.results.Bytes > r.Limit {
 		return nil, &OutputLimitError{Limit: r.Limit, Records: len(r.results.Records)}
 	}
@@ -399,14 +301,14 @@ func (r *RecordReader) Part(p *pb.ResultPart, g *ttc.Group) (*Results, error) {
 	if len(p.Done.Counts) > maxCounts {
 		return nil, fmt.Errorf("group %d has %d counters; the limit is %d", p.Group, len(p.Done.Counts), maxCounts)
 	}
-	for _, c := range p.Done.Counts {
-		out.Counts = append(out.Counts, Count{d.text(c.GetName()), c.GetN()})
+	for _, n := range p.Done.Counts {
+		out.Counts = append(out.Counts, Count{c.at(n.GetName()), n.GetN()})
 	}
 	if e := p.Done.Error; e != nil {
-		out.Failure, out.Stack = d.text(e.Message), d.text(e.Stack)
+		out.Failure, out.Stack = c.at(e.Message), c.at(e.Stack)
 		out.Failure = cmp.Or(out.Failure, "the builder gave no reason")
 	}
-	return out, d.err
+	return out, c.err
 }
 
 // begin returns empty results, reusing the memory of old ones if there are any.
@@ -424,9 +326,8 @@ func (e *OutputLimitError) Error() string {
 	return fmt.Sprintf("more than %d MiB of results for one group (%d records so far)", e.Limit>>20, e.Records)
 }
 
-// pairs expands the columns into records. They share one block of memory, because a run contains hundreds of
-// thousands of them.
-func (r *RecordReader) pairs(d *decoder, c *pb.Pairs, g *ttc.Group) {
+// pairs expands the columns into records. They share one block of memory, because a run contains hundreds of thousands.
+func (r *RecordReader) pairs(d *converter, c *pb.Pairs, g *ttc.Group) {
 	n := len(c.GetExample())
 	if n == 0 {
 		return
@@ -456,13 +357,13 @@ func (r *RecordReader) pairs(d *decoder, c *pb.Pairs, g *ttc.Group) {
 		p.Chosen.Ref = builders.Ref{Part: builders.CandidateOutput, Example: p.Example, Candidate: int(c.Chosen[i])}
 		p.Rejected.Ref = builders.Ref{Part: builders.CandidateOutput, Example: p.Example, Candidate: int(c.Rejected[i])}
 		if i < len(c.Metadata) {
-			p.Metadata = d.raw(c.Metadata[i])
+			d.once(&c.Metadata[i], &p.Metadata)
 		}
 		if i < len(c.ChosenPolicy) {
-			p.ChosenPolicy = d.text(c.ChosenPolicy[i])
+			d.text(&c.ChosenPolicy[i], &p.ChosenPolicy)
 		}
 		if i < len(c.RejectedPolicy) {
-			p.RejectedPolicy = d.text(c.RejectedPolicy[i])
+			d.text(&c.RejectedPolicy[i], &p.RejectedPolicy)
 		}
 		if a := candidate(g, p.Example, p.Chosen.Ref.Candidate); a != nil {
 			p.Turn, p.ScoreName, p.ChosenScore, p.ChosenIndex = a.Turn, a.Step, a.Score, a.Index
@@ -479,111 +380,4 @@ func candidate(g *ttc.Group, example, i int) *ttc.Candidate {
 		return nil // the host drops records whose references don't resolve
 	}
 	return &g.Examples[example].Candidates[i]
-}
-
-func (d *decoder) head(h *pb.Head) builders.Head {
-	return builders.Head{
-		Example: int(h.GetExample()), Turn: d.text(h.GetTurn()), Metadata: d.raw(h.GetMetadata()),
-		Edits: builders.Edits(h.GetEdits()).Known(),
-	}
-}
-
-func (d *decoder) content(c *pb.Content) builders.Content {
-	out := builders.Content{Ref: builders.Ref{
-		Part:      enum[builders.Part](d, "content part", int32(c.GetPart()), int32(builders.NodeSpan)),
-		Example:   int(c.GetExample()),
-		Candidate: int(c.GetCandidate()),
-		Last:      int(c.GetLast()),
-		Skip:      int(c.GetSkip()),
-	}}
-	switch out.Ref.Part {
-	case builders.InlineText:
-		out.Text = d.text(c.GetText())
-	case builders.InlineMessages:
-		out.Messages = d.messages(c.GetMessages())
-	}
-	return out
-}
-
-func (d *decoder) record(q *pb.Record) builders.Record {
-	switch k := q.GetKind().(type) {
-	case *pb.Record_Preference:
-		return d.preference(k.Preference)
-	case *pb.Record_Demonstration:
-		m := k.Demonstration
-		return &builders.Demonstration{
-			Head: d.head(m.GetHead()), Messages: d.content(m.GetMessages()),
-			Train: enum[builders.Train](d, "train", int32(m.GetTrain()), 3), Trained: m.GetTrained(),
-			Weight: m.GetWeight(), Score: m.Score, MaskReasoning: m.GetMaskReasoning(),
-		}
-	case *pb.Record_Rollout:
-		m := k.Rollout
-		return &builders.Rollout{
-			Head: d.head(m.GetHead()), Messages: d.content(m.GetMessages()),
-			Reward: m.Reward, Task: d.text(m.GetTask()),
-		}
-	case *pb.Record_Distillation:
-		return d.distillation(k.Distillation)
-	case *pb.Record_State:
-		m := k.State
-		return &builders.State{
-			Head: d.head(m.GetHead()), Messages: d.content(m.GetMessages()), Task: d.text(m.GetTask()),
-		}
-	}
-	d.fail("unknown record kind")
-	return nil
-}
-
-func (d *decoder) preference(p *pb.Preference) *builders.Preference {
-	return &builders.Preference{
-		Head:           d.head(p.GetHead()),
-		Prompt:         d.content(p.GetPrompt()),
-		Chosen:         d.content(p.GetChosen()),
-		Rejected:       d.content(p.GetRejected()),
-		Reward:         p.GetReward(),
-		ScoreName:      d.text(p.GetScoreName()),
-		ChosenScore:    p.GetChosenScore(),
-		RejectedScore:  p.GetRejectedScore(),
-		ChosenIndex:    p.GetChosenIndex(),
-		RejectedIndex:  p.GetRejectedIndex(),
-		ChosenPolicy:   d.text(p.GetChosenPolicy()),
-		RejectedPolicy: d.text(p.GetRejectedPolicy()),
-	}
-}
-
-func (d *decoder) distillation(m *pb.Distillation) *builders.Distillation {
-	out := &builders.Distillation{Head: d.head(m.GetHead()), Messages: d.content(m.GetMessages())}
-	d.elements += len(m.GetSites())
-	for _, s := range m.GetSites() {
-		out.Sites = append(out.Sites, builders.Site{
-			Call:       int(s.GetCall()),
-			CallSeq:    int(s.GetCallSeq()),
-			Result:     int(s.GetResult()),
-			Target:     enum[builders.Target](d, "target", int32(s.GetTarget()), 1),
-			Tool:       d.text(s.GetTool()),
-			Error:      d.text(s.GetError()),
-			Hint:       d.text(s.GetHint()),
-			HintSource: d.text(s.GetHintSource()),
-			HintKind:   enum[builders.HintKind](d, "hint kind", int32(s.GetHintKind()), 1),
-		})
-	}
-	return out
-}
-
-func (d *decoder) drop(q *pb.Drop) ledger.Drop {
-	return ledger.Drop{
-		Stage:   ledger.Stage(d.text(q.GetStage())),
-		Reason:  ledger.Reason(d.text(q.GetReason())),
-		Unit:    d.text(q.GetUnit()),
-		Detail:  d.text(q.GetDetail()),
-		Run:     int(q.GetRun()),
-		Example: d.text(q.GetExample()),
-		Turn:    d.text(q.GetTurn()),
-		Index:   int(q.GetIndex()),
-		File:    d.text(q.GetFile()),
-		Offset:  q.GetOffset(),
-		Count:   q.GetCount(),
-		Builder: d.text(q.GetBuilder()),
-		Format:  d.text(q.GetFormat()),
-	}
 }

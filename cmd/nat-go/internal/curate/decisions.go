@@ -1,7 +1,6 @@
 package curate
 
 import (
-	"bufio"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/zeebo/xxh3"
 
+	"github.com/nat-go/nat-go/internal/coder"
 	"github.com/nat-go/nat-go/pairs"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
@@ -138,62 +138,61 @@ func (d *Decisions) Write(w io.Writer) error {
 	return nil
 }
 
+// maxReasons is the maximum number of reasons in a file, and maxAround the maximum size of all but the decisions.
+const (
+	maxReasons = 200
+	maxAround  = len(magic) + 1 + maxReasons<<8 + 8 + 8
+)
+
 // ReadDecisions reads a file that Write wrote for a log with the given number of records. It returns an error if the
 // file is truncated or damaged, has a different number of decisions, or drops a record for a reason unknown to this
 // version.
 func ReadDecisions(r io.Reader, records uint64) (*Decisions, error) {
-	d, err := readDecisions(r, records)
+	file := make([]byte, records+uint64(maxAround))
+	n, err := io.ReadFull(r, file)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = nil
+	}
+	var d *Decisions
+	if err == nil {
+		d, err = decode(file[:n], records)
+	}
 	if err != nil {
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			err = errors.New("unexpected end of the file")
-		}
 		return nil, fmt.Errorf("read the decisions: %w", err)
 	}
 	return d, nil
 }
 
-func readDecisions(r io.Reader, records uint64) (*Decisions, error) {
-	sum := xxh3.New()
-	in := io.TeeReader(bufio.NewReaderSize(r, 64<<10), sum)
-	head := make([]byte, len(magic)+1)
-	if _, err := io.ReadFull(in, head); err != nil {
-		return nil, err
-	}
-	if string(head[:len(magic)]) != magic {
+func decode(file []byte, records uint64) (*Decisions, error) {
+	c := coder.Reader(file, nil)
+	if begin := c.Take(uint64(len(magic))); c.Err == nil && string(begin) != magic {
 		return nil, errors.New("unknown format: expected decisions from this version of nat-go")
 	}
-	if head[len(magic)] > 200 {
-		return nil, fmt.Errorf("invalid number of reasons %d", head[len(magic)])
+	var all, length byte
+	if coder.Octet(&c, &all); all > maxReasons {
+		return nil, fmt.Errorf("invalid number of reasons %d", all)
 	}
 	meaning := map[Decision]Decision{Train: Train, Validation: Validation, Both: Both}
-	for i := range int(head[len(magic)]) {
-		name, err := readName(in)
-		if err != nil {
-			return nil, err
-		}
-		if slices.Contains(reasons, name) { // ignore an unknown reason unless a decision uses it
+	for i := range int(all) {
+		coder.Octet(&c, &length)
+		name := ledger.Reason(c.Take(uint64(length)))
+		if slices.Contains(reasons, name) { // an unknown reason is harmless unless a decision uses it
 			meaning[Decision(firstDrop+i)] = Dropped(name)
 		}
 	}
-	var count [8]byte
-	if _, err := io.ReadFull(in, count[:]); err != nil {
-		return nil, err
-	}
-	n := binary.LittleEndian.Uint64(count[:])
-	if n != records {
+	if b := c.Take(8); b != nil && binary.LittleEndian.Uint64(b) != records {
+		n := binary.LittleEndian.Uint64(b)
 		return nil, fmt.Errorf("file has %d decisions, but the record log has %d records", n, records)
 	}
-	d := &Decisions{of: make([]Decision, n)} // n is at most records
-	if got, err := io.ReadFull(in, d.bytes()); err != nil {
-		return nil, fmt.Errorf("after %d of %d decisions: %w", got, n, err)
-	}
-	want := sum.Sum64()
-	if _, err := io.ReadFull(in, count[:]); err != nil {
-		return nil, err
-	}
-	if binary.LittleEndian.Uint64(count[:]) != want {
+	of := c.Take(records)
+	before := len(file) - c.Left()
+	switch sum := c.Take(8); {
+	case c.Err != nil:
+		return nil, errors.New("unexpected end of the file")
+	case c.Left() > 0 || binary.LittleEndian.Uint64(sum) != xxh3.Hash(file[:before]):
 		return nil, errors.New("invalid checksum: the file has been changed")
 	}
+	d := Decided(unsafe.Slice((*Decision)(unsafe.SliceData(of)), len(of)))
 	for i, b := range d.of {
 		m, ok := meaning[b]
 		if !ok {
@@ -202,16 +201,6 @@ func readDecisions(r io.Reader, records uint64) (*Decisions, error) {
 		d.of[i] = m
 	}
 	return d, nil
-}
-
-func readName(in io.Reader) (ledger.Reason, error) {
-	var n [1]byte
-	if _, err := io.ReadFull(in, n[:]); err != nil {
-		return "", err
-	}
-	name := make([]byte, n[0])
-	_, err := io.ReadFull(in, name)
-	return ledger.Reason(name), err
 }
 
 // Reasons for dropping a record.

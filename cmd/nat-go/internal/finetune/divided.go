@@ -115,7 +115,7 @@ func (d *divided) built(stage shards.Stage, shard int) (runfolder.Folder, *shard
 
 // readRow reads a token row that a shard made.
 func (d *divided) readRow(row *batch.Encoded) ([]byte, error) {
-	f, err := d.openRows(row.File)
+	f, err := d.openRows(int(row.File))
 	if err != nil {
 		return nil, err
 	}

@@ -2,7 +2,6 @@ package recordlog
 
 import (
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,14 +10,34 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/internal/coder"
 	"github.com/nat-go/nat-go/ttc"
-	"github.com/nat-go/nat-go/ttc/ledger"
 )
+
+// codec writes a group's values to a frame or reads them from one.
+type codec struct {
+	coder.Coder
+
+	// The last record's turn name and score name. Adjacent records usually have the same names, and repeating the names
+	// would take up a fifth of the log.
+	turn, score string
+
+	// The group's origins, in order of first use, and their numbers. Used only when writing.
+	used   []*builders.Origin
+	number map[*builders.Origin]uint64
+}
+
+// roomPerByte is the maximum memory that a frame's lists may take, per byte of the frame. In a run's frames, a node or
+// a preference with only its scores takes the most memory, about thirty times its encoded size.
+const roomPerByte = 64
+
+// listsIn returns how much memory the lists of a frame of n bytes may take.
+func listsIn(n int64, most Large) int64 { return min(most.Lists, n*roomPerByte) }
 
 // decode decodes a payload. The group's text table, records and strings share the payload's memory.
 func (g *Group) decode(payload []byte, most Large) error {
 	room := listsIn(int64(len(payload)), most)
-	return (&codec{buf: payload, reading: true, room: &room}).group(g)
+	return (&codec{Coder: coder.Reader(payload, &room)}).group(g)
 }
 
 // read reads a frame into g, from a log of which at most left bytes remain. It returns the frame's size.
@@ -42,10 +61,10 @@ func (g *Group) read(in io.Reader, most Large, left int64) (size int64, err erro
 	return int64(n) + frameHead + frameTail, g.decode(payload, most)
 }
 
-// short returns errShort for the end of a file, and any other error unchanged.
+// short returns coder.ErrShort for the end of a file, and any other error unchanged.
 func short(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return errShort
+		return coder.ErrShort
 	}
 	return err
 }
@@ -53,7 +72,7 @@ func short(err error) error {
 // group codes the payload of a group's frame.
 func (c *codec) group(g *Group) error {
 	c.turn, c.score = "", ""
-	c.string(&g.Key)
+	c.String(&g.Key)
 	c.origins(g)
 	for _, part := range [...]func(*codec, *Group) error{
 		(*codec).texts, (*codec).records, (*codec).books, (*codec).changes,
@@ -62,17 +81,17 @@ func (c *codec) group(g *Group) error {
 			return err
 		}
 	}
-	if c.reading && c.err == nil && c.left() > 0 {
-		return fmt.Errorf("%d unread bytes after the group", c.left())
+	if c.Reading && c.Err == nil && c.Left() > 0 {
+		return fmt.Errorf("%d unread bytes after the group", c.Left())
 	}
-	return c.err
+	return c.Err
 }
 
 func (c *codec) origins(g *Group) {
-	if c.reading {
-		for i := range reused(c, &g.origins) {
+	if c.Reading {
+		for i := range coder.Reused(&c.Coder, &g.origins) {
 			g.origins[i] = builders.Origin{}
-			c.origin(&g.origins[i])
+			origin(&c.Coder, &g.origins[i])
 		}
 		return
 	}
@@ -88,9 +107,9 @@ func (c *codec) origins(g *Group) {
 			c.used = append(c.used, o)
 		}
 	}
-	length[builders.Origin](c, len(c.used))
+	coder.Length[builders.Origin](&c.Coder, len(c.used))
 	for _, o := range c.used {
-		c.origin(o)
+		origin(&c.Coder, o)
 	}
 }
 
@@ -100,95 +119,50 @@ const maxCounted = 1 << 48
 // maxRuns bounds the number of inputs, each of which takes memory.
 const maxRuns = 1 << 20
 
-// Bits for the optional fields of an origin.
-const (
-	knownSampling = 1 << iota
-	knownTopK
-	knownTruth = 1 << 6
-)
-
-// The positions of gaps and proofs in an origin's two flag bytes. The lowest gaps share a byte with the fidelity. The
-// other gaps and the proofs share a byte with the bits for optional fields.
-const (
-	gapsShift     = 2
-	gapsInFirst   = 6
-	proofsShift   = 2
-	proofsMask    = 3
-	moreGapsShift = 4
-	moreGapsMask  = 3
-)
-
-func knownFields(o *builders.Origin) (what byte) {
-	if o.Sampling != nil {
-		what |= knownSampling
+func origin(c *coder.Coder, o *builders.Origin) {
+	coder.Integer(c, &o.Run)
+	coder.Integer(c, &o.Row)
+	for _, s := range [...]*string{&o.Example, &o.Task, &o.Trial, &o.File, &o.Policy, &o.Builder} {
+		c.String(s)
 	}
-	if o.TeacherTopK != nil {
-		what |= knownTopK
+	coder.Integer(c, &o.Offset)
+	coder.Octet(c, &o.Fidelity)
+	coder.Natural(c, &o.Gaps)
+	coder.Natural(c, &o.Proofs)
+	if coder.Optional(c, &o.Sampling) {
+		c.Float(&o.Sampling.Temperature)
+		c.Float(&o.Sampling.TopP)
+		c.Bool(&o.Sampling.Processed)
 	}
-	if o.Truth != nil {
-		what |= knownTruth
+	if coder.Optional(c, &o.TeacherTopK) {
+		coder.Integer(c, o.TeacherTopK)
 	}
-	return what | byte(o.Proofs)<<proofsShift | byte(o.Gaps>>gapsInFirst)<<moreGapsShift
-}
-
-func (c *codec) origin(o *builders.Origin) {
-	integer(c, &o.Run)
-	integer(c, &o.Row)
-	for _, s := range [...]*string{&o.Example, &o.Task, &o.Trial, &o.File} {
-		c.string(s)
-	}
-	integer(c, &o.Offset)
-	c.string(&o.Policy)
-	first, what := byte(o.Fidelity)|byte(o.Gaps)<<gapsShift, knownFields(o)
-	octet(c, &first)
-	if octet(c, &what); c.reading {
-		if o.Run < 0 || o.Run >= maxRuns || o.Row < 0 {
-			c.err = fmt.Errorf("invalid example: row %d of input %d", o.Row, o.Run)
-		}
-		o.Fidelity = ttc.Fidelity(first & (1<<gapsShift - 1))
-		o.Gaps = ttc.Gaps(first>>gapsShift) | ttc.Gaps(what>>moreGapsShift&moreGapsMask)<<gapsInFirst
-		o.Proofs = ttc.Proofs(what >> proofsShift & proofsMask)
-		if what&knownSampling != 0 {
-			o.Sampling = new(ttc.Sampling)
-		}
-		if what&knownTopK != 0 {
-			o.TeacherTopK = new(int)
-		}
-	}
-	if s := o.Sampling; s != nil {
-		c.float(&s.Temperature)
-		c.float(&s.TopP)
-		c.bool(&s.Processed)
-	}
-	if o.TeacherTopK != nil {
-		integer(c, o.TeacherTopK)
-	}
-	if what&knownTruth != 0 {
-		raw(c, &o.Truth)
-	}
-	tools := list(c, &o.Tools)
+	coder.Raw(c, &o.Truth)
+	tools := coder.List(c, &o.Tools)
 	for i := range tools {
-		c.string(&tools[i].Name)
-		raw(c, &tools[i].Raw)
+		c.String(&tools[i].Name)
+		coder.Raw(c, &tools[i].Raw)
 	}
-	c.string(&o.Builder)
+	if c.Reading && c.Err == nil && (o.Run < 0 || o.Run >= maxRuns || o.Row < 0 || o.Fidelity > ttc.IDsLogProbs) {
+		c.Err = fmt.Errorf("invalid example: row %d of input %d, fidelity %d", o.Row, o.Run, o.Fidelity)
+	}
 }
 
 // texts codes the text table. Each entry is written as text.raw, from which the entry's hash is also computed.
 func (c *codec) texts(g *Group) error {
-	for i := range reused(c, (*[]text)(&g.texts)) {
+	for i := range coder.Reused(&c.Coder, (*[]text)(&g.texts)) {
 		t := &g.texts[i]
-		if !c.reading {
-			c.lists += t.lists
-			c.append(uint64(len(t.raw)))
-			c.buf = append(c.buf, t.raw...)
+		if !c.Reading {
+			c.Lists += t.lists
+			c.Append(uint64(len(t.raw)))
+			c.Buf = append(c.Buf, t.raw...)
 			continue
 		}
-		*t = text{raw: c.take(c.next())}
-		of, before := codec{buf: t.raw, reading: true, room: c.room}, *c.room
-		of.passage(&t.passage)
-		if t.lists = before - *c.room; of.err != nil {
-			return of.err
+		*t = text{raw: c.Take(c.Next())}
+		of, before := coder.Reader(t.raw, c.Room), *c.Room
+		passage(&of, &t.passage)
+		if t.lists = before - *c.Room; of.Err != nil {
+			return of.Err
 		}
 	}
 	return nil
@@ -202,7 +176,7 @@ type preferenceRecord struct {
 }
 
 func (c *codec) records(g *Group) error {
-	if n := length[preferenceRecord](c, len(g.Records)); c.reading {
+	if n := coder.Length[preferenceRecord](&c.Coder, len(g.Records)); c.Reading {
 		g.Records = slices.Grow(g.Records[:0], n)[:n]
 		g.sides = slices.Grow(g.sides[:0], n)[:n]
 		g.prefs = slices.Grow(g.prefs[:0], n)
@@ -211,13 +185,13 @@ func (c *codec) records(g *Group) error {
 	for i := range g.Records {
 		r := &g.Records[i]
 		at := c.number[r.Origin]
-		if natural(c, &at); c.reading && at >= uint64(len(g.origins)) {
+		if coder.Natural(&c.Coder, &at); c.Reading && at >= uint64(len(g.origins)) {
 			return fmt.Errorf("record %d: unknown origin %d: the group has %d origins", i, at, len(g.origins))
 		}
 		if err := c.record(g, i); err != nil {
 			return fmt.Errorf("record %d: %w", i, err)
 		}
-		if c.reading {
+		if c.Reading {
 			r.Origin, r.Changes = &g.origins[at], nil
 			g.texts.fill(r, g.sides[i])
 		}
@@ -234,16 +208,16 @@ const (
 func (c *codec) record(g *Group, i int) error {
 	var h builders.Head
 	var what byte
-	if !c.reading {
+	if !c.Reading {
 		r := g.Records[i].Record
 		h = *r.Header()
 		what = byte(r.Kind()) | byte(h.Edits)<<editsShift
 	}
-	octet(c, &what)
-	natural(c, &h.Example)
-	c.same(&h.Turn, &c.turn)
-	raw(c, &h.Metadata)
-	if c.reading {
+	coder.Octet(&c.Coder, &what)
+	coder.Natural(&c.Coder, &h.Example)
+	c.Same(&h.Turn, &c.turn)
+	coder.Raw(&c.Coder, &h.Metadata)
+	if c.Reading {
 		h.Edits = builders.Edits(what >> editsShift)
 		r := g.newRecord(builders.Kind(what & kindMask))
 		if r == nil {
@@ -253,7 +227,7 @@ func (c *codec) record(g *Group, i int) error {
 		g.Records[i].Record, g.sides[i] = r, sides{-1, -1, -1, -1}
 	}
 	c.body(g.Records[i].Record, &g.sides[i], len(g.texts))
-	return c.err
+	return c.Err
 }
 
 // newRecord returns an empty record, or nil if the kind is unknown. Preferences, by far the most common kind, share one
@@ -279,47 +253,51 @@ func (g *Group) newRecord(kind builders.Kind) builders.Record {
 func (c *codec) body(r builders.Record, s *sides, texts int) {
 	switch r := r.(type) {
 	case *builders.Preference:
-		for _, side := range [...]*int32{&s.prompt, &s.chosen, &s.rejected} {
-			c.side(side, texts)
+		for _, i := range [...]*int32{&s.prompt, &s.chosen, &s.rejected} {
+			side(&c.Coder, i, texts)
 		}
-		c.float(&r.Reward)
-		c.same(&r.ScoreName, &c.score)
-		c.float(&r.ChosenScore)
-		c.float(&r.RejectedScore)
-		integer(c, &r.ChosenIndex)
-		integer(c, &r.RejectedIndex)
-		c.string(&r.ChosenPolicy)
-		c.string(&r.RejectedPolicy)
+		c.Float(&r.Reward)
+		c.Same(&r.ScoreName, &c.score)
+		c.Float(&r.ChosenScore)
+		c.Float(&r.RejectedScore)
+		coder.Integer(&c.Coder, &r.ChosenIndex)
+		coder.Integer(&c.Coder, &r.RejectedIndex)
+		c.String(&r.ChosenPolicy)
+		c.String(&r.RejectedPolicy)
 	case *builders.Demonstration:
-		c.side(&s.messages, texts)
+		side(&c.Coder, &s.messages, texts)
 		what := policy(r)
-		if octet(c, &what); c.reading {
+		if coder.Octet(&c.Coder, &what); c.Reading {
 			r.Train, r.MaskReasoning = builders.Train(what&^maskReasoning), what&maskReasoning != 0
 		}
-		for i := range list(c, &r.Trained) {
-			c.bool(&r.Trained[i])
+		for i := range coder.List(&c.Coder, &r.Trained) {
+			c.Bool(&r.Trained[i])
 		}
-		c.float(&r.Weight)
-		c.floatPtr(&r.Score)
+		c.Float(&r.Weight)
+		if coder.Optional(&c.Coder, &r.Score) {
+			c.Float(r.Score)
+		}
 	case *builders.Rollout:
-		c.side(&s.messages, texts)
-		c.floatPtr(&r.Reward)
-		c.string(&r.Task)
+		side(&c.Coder, &s.messages, texts)
+		if coder.Optional(&c.Coder, &r.Reward) {
+			c.Float(r.Reward)
+		}
+		c.String(&r.Task)
 	case *builders.Distillation:
-		c.side(&s.messages, texts)
-		for i := range notNil(c, &r.Sites) {
-			c.site(&r.Sites[i])
+		side(&c.Coder, &s.messages, texts)
+		for i := range coder.NotNil(&c.Coder, &r.Sites) {
+			site(&c.Coder, &r.Sites[i])
 		}
 	case *builders.State:
-		c.side(&s.messages, texts)
-		c.string(&r.Task)
+		side(&c.Coder, &s.messages, texts)
+		c.String(&r.Task)
 	}
 }
 
 // side codes a text's index, which must be less than texts.
-func (c *codec) side(i *int32, texts int) {
-	if natural(c, i); c.reading && (*i < 0 || int(*i) >= texts) {
-		c.fail()
+func side(c *coder.Coder, i *int32, texts int) {
+	if coder.Natural(c, i); c.Reading && (*i < 0 || int(*i) >= texts) {
+		c.Fail()
 	}
 }
 
@@ -334,56 +312,44 @@ func policy(d *builders.Demonstration) byte {
 	return byte(d.Train)
 }
 
-func (c *codec) site(s *builders.Site) {
+func site(c *coder.Coder, s *builders.Site) {
 	for _, n := range [...]*int{&s.Call, &s.CallSeq, &s.Result} {
-		integer(c, n)
+		coder.Integer(c, n)
 	}
-	octet(c, &s.Target)
+	coder.Octet(c, &s.Target)
 	for _, text := range [...]*string{&s.Tool, &s.Error, &s.Hint, &s.HintSource} {
-		c.string(text)
+		c.String(text)
 	}
-	octet(c, &s.HintKind)
+	coder.Octet(c, &s.HintKind)
 }
 
 // books codes the group's drops, accounts and counts.
 func (c *codec) books(g *Group) error {
-	for i := range list(c, &g.Drops) {
-		if err := c.drop(&g.Drops[i]); err != nil {
-			return fmt.Errorf("drop %d: %w", i, err)
+	for i := range coder.List(&c.Coder, &g.Drops) {
+		d := &g.Drops[i]
+		c.JSON(d)
+		if c.Reading && c.Err == nil && (d.Run < 0 || d.Run >= maxRuns || d.Count < 0 || d.Count > maxCounted) {
+			c.Err = fmt.Errorf("invalid drop: %d items of input %d", d.Count, d.Run)
+		}
+		if c.Err != nil {
+			return fmt.Errorf("drop %d: %w", i, c.Err)
 		}
 	}
-	for i := range reused(c, &g.Accounts) {
+	for i := range coder.Reused(&c.Coder, &g.Accounts) {
 		a := &g.Accounts[i]
-		c.kept((*string)(&a.Stage))
-		c.kept(&a.Unit)
-		integer(c, &a.In)
-		integer(c, &a.Out)
-		if c.reading && (a.In < 0 || a.Out < 0 || a.In > maxCounted || a.Out > maxCounted) {
+		c.Kept((*string)(&a.Stage))
+		c.Kept(&a.Unit)
+		coder.Integer(&c.Coder, &a.In)
+		coder.Integer(&c.Coder, &a.Out)
+		if c.Reading && (a.In < 0 || a.Out < 0 || a.In > maxCounted || a.Out > maxCounted) {
 			return fmt.Errorf("invalid account: %d in and %d out", a.In, a.Out)
 		}
 	}
-	for i := range reused(c, &g.Counts) {
+	for i := range coder.Reused(&c.Coder, &g.Counts) {
 		n := &g.Counts[i]
-		c.kept(&n.Builder)
-		c.kept(&n.Name)
-		integer(c, &n.N)
-	}
-	return nil
-}
-
-func (c *codec) drop(d *ledger.Drop) (err error) {
-	var line []byte
-	if !c.reading {
-		line, err = json.Marshal(d)
-	}
-	if raw(c, &line); err != nil || !c.reading || c.err != nil {
-		return err
-	}
-	if err := json.Unmarshal(line, d); err != nil {
-		return err
-	}
-	if d.Run < 0 || d.Run >= maxRuns || d.Count < 0 || d.Count > maxCounted {
-		return fmt.Errorf("invalid drop: %d items of input %d", d.Count, d.Run)
+		c.Kept(&n.Builder)
+		c.Kept(&n.Name)
+		coder.Integer(&c.Coder, &n.N)
 	}
 	return nil
 }
@@ -394,29 +360,26 @@ type change struct {
 	builders.Change
 }
 
-func (c *codec) change(x *change) {
-	natural(c, &x.record)
-	natural(c, &x.Turn)
-	octet(c, &x.By)
-	natural(c, &x.Was)
-}
-
 // changes codes the contexts that differ from the recorded ones. If none do, as is usual, it writes nothing.
 func (c *codec) changes(g *Group) error {
 	var all []change
-	if !c.reading {
+	if !c.Reading {
 		for i := range g.Records {
 			for _, x := range g.Records[i].Changes {
 				all = append(all, change{i, x})
 			}
 		}
 	}
-	if c.err != nil || c.reading && c.left() == 0 || !c.reading && all == nil {
-		return c.err
+	if c.Err != nil || c.Reading && c.Left() == 0 || !c.Reading && all == nil {
+		return c.Err
 	}
-	for i := range list(c, &all) {
+	for i := range coder.List(&c.Coder, &all) {
 		x := &all[i]
-		if c.change(x); !c.reading {
+		coder.Natural(&c.Coder, &x.record)
+		coder.Natural(&c.Coder, &x.Turn)
+		coder.Octet(&c.Coder, &x.By)
+		coder.Natural(&c.Coder, &x.Was)
+		if !c.Reading {
 			continue
 		}
 		if x.record < 0 || x.record >= len(g.Records) || x.Turn < 0 {
@@ -425,5 +388,5 @@ func (c *codec) changes(g *Group) error {
 		to := &g.Records[x.record].Changes
 		*to = append(*to, x.Change)
 	}
-	return c.err
+	return c.Err
 }

@@ -3,9 +3,9 @@ package recordlog
 import (
 	"fmt"
 	"slices"
-	"unsafe"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/internal/coder"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
@@ -60,7 +60,7 @@ type Builder struct {
 	byText  map[string]int32
 	prompts [][]int32 // 1 + index of the prompt's text, by example and candidate; 0 means not seen yet
 	outputs [][]int32
-	scratch codec // codec whose buf contains the encoded entries of the text table, concatenated
+	scratch coder.Coder // its Buf contains the encoded entries of the text table, concatenated
 	tracer  tracer
 }
 
@@ -83,7 +83,7 @@ func (b *Builder) Begin(g *ttc.Group) {
 	b.tracer.begin(g)
 	clear(b.origins)
 	clear(b.byText)
-	b.scratch.buf = b.scratch.buf[:0]
+	b.scratch.Buf = b.scratch.Buf[:0]
 	b.prompts, b.outputs = places(b.prompts, g), places(b.outputs, g)
 }
 
@@ -172,20 +172,20 @@ func (b *Builder) intern(c *builders.Content) (int32, error) {
 	if err != nil {
 		return 0, err
 	}
-	if len(b.scratch.buf) > textChunk {
-		b.scratch.buf = make([]byte, 0, textChunk)
+	if len(b.scratch.Buf) > textChunk {
+		b.scratch.Buf = make([]byte, 0, textChunk)
 	}
-	start := len(b.scratch.buf)
-	b.scratch.lists = 0
-	b.scratch.passage(&p)
-	raw := b.scratch.buf[start:len(b.scratch.buf):len(b.scratch.buf)]
-	i, ok := b.byText[viewString(raw)]
+	start := len(b.scratch.Buf)
+	b.scratch.Lists = 0
+	passage(&b.scratch, &p)
+	raw := b.scratch.Buf[start:len(b.scratch.Buf):len(b.scratch.Buf)]
+	i, ok := b.byText[coder.ViewString(raw)]
 	if ok {
-		b.scratch.buf = b.scratch.buf[:start]
+		b.scratch.Buf = b.scratch.Buf[:start]
 	} else {
 		i = int32(len(b.group.texts))
-		b.group.texts = append(b.group.texts, text{passage: p, raw: raw, lists: b.scratch.lists})
-		b.byText[viewString(raw)] = i
+		b.group.texts = append(b.group.texts, text{passage: p, raw: raw, lists: b.scratch.Lists})
+		b.byText[coder.ViewString(raw)] = i
 	}
 	if seen != nil {
 		*seen = i + 1
@@ -225,5 +225,3 @@ func (ts texts) set(p *builders.Passage, i int32) {
 	}
 	*p = ts[i].passage
 }
-
-func viewString(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

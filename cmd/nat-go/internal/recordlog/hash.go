@@ -6,6 +6,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/internal/coder"
 	"github.com/nat-go/nat-go/internal/history"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
@@ -40,9 +41,9 @@ func (g *Group) Hashes() []Hashes {
 			for n < len(p.Nodes) && p.Nodes[n].Message.Role != "assistant" {
 				n++
 			}
-			var c codec
-			c.passage(&builders.Passage{Text: p.Text, Nodes: p.Nodes[:n:n]})
-			h.Prompt = Hash(xxh3.Hash128(c.buf).Bytes())
+			var c coder.Coder
+			passage(&c, &builders.Passage{Text: p.Text, Nodes: p.Nodes[:n:n]})
+			h.Prompt = Hash(xxh3.Hash128(c.Buf).Bytes())
 		}
 	}
 	return g.hashes
@@ -55,15 +56,15 @@ func (g *Group) Contents() []Hash {
 	}
 	g.contents = slices.Grow(g.contents[:0], len(g.Records))[:len(g.Records)]
 	times := map[sameRollout]int{}
-	var c codec
+	var c coder.Coder
 	for i := range g.contents {
-		c.buf = g.appendContent(c.buf[:0], i)
-		h := Hash(xxh3.Hash128(c.buf).Bytes())
+		c.Buf = g.appendContent(c.Buf[:0], i)
+		h := Hash(xxh3.Hash128(c.Buf).Bytes())
 		if rec := &g.Records[i]; rec.Record.Kind() == builders.KindRollout {
 			same := sameRollout{h, rec.Origin.Builder}
 			if n := times[same]; n > 0 {
-				integer(&c, &n)
-				h = Hash(xxh3.Hash128(c.buf).Bytes())
+				coder.Integer(&c, &n)
+				h = Hash(xxh3.Hash128(c.Buf).Bytes())
 			}
 			times[same]++
 		}
@@ -107,27 +108,27 @@ func (g *Group) appendContent(buf []byte, i int) []byte {
 // content are still separate samples, because advantages depend on how often a model says something. So these fields
 // include the position of a rollout's example in the inputs; see sameRollout for rollouts of the same example.
 func appendOwn(buf []byte, res *builders.Resolved) []byte {
-	c := codec{buf: buf}
+	c := coder.Coder{Buf: buf}
 	switch r := res.Record.(type) {
 	case *builders.Demonstration:
-		c.buf = append(c.buf, policy(r))
+		c.Buf = append(c.Buf, policy(r))
 		for i := range r.Trained {
-			c.bool(&r.Trained[i])
+			c.Bool(&r.Trained[i])
 		}
 	case *builders.Rollout:
 		if r.Reward != nil {
-			c.float(r.Reward)
+			c.Float(r.Reward)
 		}
-		c.string(&r.Task)
-		integer(&c, &res.Origin.Run)
-		integer(&c, &res.Origin.Row)
-		c.string(&res.Origin.Trial)
+		c.String(&r.Task)
+		coder.Integer(&c, &res.Origin.Run)
+		coder.Integer(&c, &res.Origin.Row)
+		c.String(&res.Origin.Trial)
 	case *builders.Distillation:
 		for i := range r.Sites {
-			c.site(&r.Sites[i])
+			site(&c, &r.Sites[i])
 		}
 	}
-	return c.buf
+	return c.Buf
 }
 
 // contexts hashes the contexts of a group's records, hashing each distinct text once.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/zeebo/xxh3"
 
+	"github.com/nat-go/nat-go/internal/coder"
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
@@ -66,7 +67,7 @@ func (p *Part) Next() error {
 		return io.EOF
 	}
 	if err != nil {
-		return p.damaged(errShort)
+		return p.damaged(coder.ErrShort)
 	}
 	n := binary.LittleEndian.Uint64(head)
 	if err := p.most.checkFrame(n, p.commit.Bytes); err != nil {
@@ -74,7 +75,7 @@ func (p *Part) Next() error {
 	}
 	_, err = io.CopyN(p.out, p.in, int64(n)+frameHead+frameTail)
 	if errors.Is(err, io.EOF) {
-		err = p.damaged(errShort)
+		err = p.damaged(coder.ErrShort)
 	}
 	return err
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nat-go/nat-go/internal/coder"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
@@ -65,22 +66,22 @@ func TestRoomIsAnnounced(t *testing.T) {
 	if err := e.group(g); err != nil {
 		t.Fatal(err)
 	}
-	room := e.lists
-	if err := (&codec{buf: e.buf, reading: true, room: &room}).group(new(Group)); err != nil || room != 0 {
-		t.Errorf("%d of %d bytes are left: %v", room, e.lists, err)
+	room := e.Lists
+	if err := (&codec{Coder: coder.Reader(e.Buf, &room)}).group(new(Group)); err != nil || room != 0 {
+		t.Errorf("%d of %d bytes are left: %v", room, e.Lists, err)
 	}
-	room = e.lists - 1
-	if err := (&codec{buf: e.buf, reading: true, room: &room}).group(new(Group)); !errors.Is(err, errLists) {
+	room = e.Lists - 1
+	if err := (&codec{Coder: coder.Reader(e.Buf, &room)}).group(new(Group)); !errors.Is(err, coder.ErrLists) {
 		t.Errorf("with less room: %v", err)
 	}
 	var again Group
-	room = e.lists
-	if err := (&codec{buf: e.buf, reading: true, room: &room}).group(&again); err != nil {
+	room = e.Lists
+	if err := (&codec{Coder: coder.Reader(e.Buf, &room)}).group(&again); err != nil {
 		t.Fatal(err)
 	}
 	var copied codec
-	if err := copied.group(&again); err != nil || copied.lists != e.lists {
-		t.Errorf("after reading, the lists of the group take %d bytes, want %d: %v", copied.lists, e.lists, err)
+	if err := copied.group(&again); err != nil || copied.Lists != e.Lists {
+		t.Errorf("after reading, the lists of the group take %d bytes, want %d: %v", copied.Lists, e.Lists, err)
 	}
 }
 
@@ -270,7 +271,7 @@ func TestForgedOrigins(t *testing.T) {
 			if err := e.group(g); err != nil {
 				t.Fatal(err)
 			}
-			if err := new(Group).decode(e.buf, Large{usualFrame, usualLists}); err == nil {
+			if err := new(Group).decode(e.Buf, Large{usualFrame, usualLists}); err == nil {
 				t.Error("it was accepted")
 			}
 		})

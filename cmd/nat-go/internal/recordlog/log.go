@@ -21,7 +21,7 @@ import (
 
 // Version is the version of the log's encoding. Logs of other versions can't be read, so their runs have to be
 // repeated.
-const Version = 2
+const Version = 3
 
 // The names of the files in a log's folder.
 const (
@@ -213,19 +213,19 @@ func (w *Writer) Append(g *Group) error {
 	if err := cmp.Or(checkRecords(g.First+uint64(len(g.Records))), checkInputs(g)); err != nil {
 		return err
 	}
-	w.enc.buf, w.enc.lists = append(w.enc.buf[:0], make([]byte, frameHead)...), 0
+	w.enc.Buf, w.enc.Lists = append(w.enc.Buf[:0], make([]byte, frameHead)...), 0
 	if err := w.enc.group(g); err != nil {
 		return err
 	}
-	payload := w.enc.buf[frameHead:]
-	binary.LittleEndian.PutUint64(w.enc.buf, uint64(len(payload)))
-	w.enc.buf = binary.LittleEndian.AppendUint64(w.enc.buf, xxh3.Hash(payload))
-	w.sum.Write(w.enc.buf) // hash the bytes here, while they are still in the cache
-	n, err := w.out.Write(w.enc.buf)
+	payload := w.enc.Buf[frameHead:]
+	binary.LittleEndian.PutUint64(w.enc.Buf, uint64(len(payload)))
+	w.enc.Buf = binary.LittleEndian.AppendUint64(w.enc.Buf, xxh3.Hash(payload))
+	w.sum.Write(w.enc.Buf) // hash the bytes here, while they are still in the cache
+	n, err := w.out.Write(w.enc.Buf)
 	if err != nil {
 		return err
 	}
-	w.state.announce(int64(len(payload)), w.enc.lists)
+	w.state.announce(int64(len(payload)), w.enc.Lists)
 	w.state.Bytes += int64(n)
 	w.state.Groups++
 	w.state.Records += uint64(len(g.Records))

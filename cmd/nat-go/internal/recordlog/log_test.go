@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/internal/coder"
 	"github.com/nat-go/nat-go/pairs"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
@@ -241,7 +242,7 @@ func TestEqualRolloutsOfAnExampleAreSeparateSamples(t *testing.T) {
 	if err := e.group(b.Group()); err != nil {
 		t.Fatal(err)
 	}
-	if err := back.decode(e.buf, Large{usualFrame, usualLists}); err != nil {
+	if err := back.decode(e.Buf, Large{usualFrame, usualLists}); err != nil {
 		t.Fatal(err)
 	}
 	contents := b.Group().Contents()
@@ -328,7 +329,7 @@ func FuzzDecodeGroup(f *testing.F) {
 	if err := e.group(sample(f, "a")); err != nil {
 		f.Fatal(err)
 	}
-	f.Add(e.buf)
+	f.Add(e.Buf)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		g := new(Group)
 		if g.decode(b, Large{usualFrame, usualLists}) != nil {
@@ -349,14 +350,14 @@ func TestTruncatedGroup(t *testing.T) {
 	if err := e.group(sample(t, "a")); err != nil {
 		t.Fatal(err)
 	}
-	for n := range e.buf {
-		if err := new(Group).decode(bytes.Clone(e.buf[:n]), Large{usualFrame, usualLists}); err == nil {
-			t.Errorf("%d of %d bytes are a group", n, len(e.buf))
+	for n := range e.Buf {
+		if err := new(Group).decode(bytes.Clone(e.Buf[:n]), Large{usualFrame, usualLists}); err == nil {
+			t.Errorf("%d of %d bytes are a group", n, len(e.Buf))
 		}
 	}
-	d, s := codec{buf: []byte{9, 1, 2, 3}, reading: true}, ""
-	if d.string(&s); d.err == nil || d.next() != 0 || d.left() != 0 {
-		t.Errorf("after a text that is too long, %d bytes are left: %v", d.left(), d.err)
+	d, s := coder.Reader([]byte{9, 1, 2, 3}, nil), ""
+	if d.String(&s); d.Err == nil || d.Next() != 0 || d.Left() != 0 {
+		t.Errorf("after a text that is too long, %d bytes are left: %v", d.Left(), d.Err)
 	}
 }
 
@@ -373,7 +374,7 @@ func TestReusedGroup(t *testing.T) {
 	}
 	var reused Group
 	for _, e := range []codec{pair, rollout} {
-		if err := reused.decode(e.buf, Large{usualFrame, usualLists}); err != nil {
+		if err := reused.decode(e.Buf, Large{usualFrame, usualLists}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -412,12 +413,13 @@ func TestForgedLists(t *testing.T) {
 	const n = 4 << 20
 	frame := binary.AppendUvarint([]byte{0}, n) // no key, origins
 	frame = append(frame, make([]byte, n)...)
-	if err := new(Group).decode(frame, Large{usualFrame, usualLists}); !errors.Is(err, errLists) {
+	if err := new(Group).decode(frame, Large{usualFrame, usualLists}); !errors.Is(err, coder.ErrLists) {
 		t.Errorf("origins: %v", err)
 	}
 	nodes := append(binary.AppendUvarint([]byte{1}, n), make([]byte, n)...) // of a text
 	frame = binary.AppendUvarint([]byte{0, 0, 1}, uint64(len(nodes)))
-	if err := new(Group).decode(append(frame, nodes...), Large{usualFrame, usualLists}); !errors.Is(err, errLists) {
+	err := new(Group).decode(append(frame, nodes...), Large{usualFrame, usualLists})
+	if !errors.Is(err, coder.ErrLists) {
 		t.Errorf("nodes: %v", err)
 	}
 }
@@ -442,9 +444,9 @@ func TestRoomForLists(t *testing.T) {
 	if err := e.group(b.Group()); err != nil {
 		t.Fatal(err)
 	}
-	room := int64(roomPerByte * len(e.buf))
+	room := int64(roomPerByte * len(e.Buf))
 	var got Group
-	if err := (&codec{buf: e.buf, reading: true, room: &room}).group(&got); err != nil || len(got.Records) != n {
-		t.Errorf("%d records in %d bytes: %v", len(got.Records), len(e.buf), err)
+	if err := (&codec{Coder: coder.Reader(e.Buf, &room)}).group(&got); err != nil || len(got.Records) != n {
+		t.Errorf("%d records in %d bytes: %v", len(got.Records), len(e.Buf), err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/internal/coder"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 )
@@ -15,25 +16,25 @@ const (
 )
 
 // passage codes a passage. It must be the last value in buf, because a text takes all the remaining bytes.
-func (c *codec) passage(p *builders.Passage) {
+func passage(c *coder.Coder, p *builders.Passage) {
 	form := byte(formNodes)
 	if p.IsText() {
 		form = formText
 	}
-	octet(c, &form)
+	coder.Octet(c, &form)
 	switch {
 	case form != formText:
-		nodes := notNil(c, &p.Nodes)
+		nodes := coder.NotNil(c, &p.Nodes)
 		for i := range nodes {
-			c.node(&nodes[i])
-			if c.reading {
+			node(c, &nodes[i])
+			if c.Reading {
 				nodes[i].Parent = i - 1
 			}
 		}
-	case c.reading:
-		p.Text = viewString(c.take(uint64(c.left())))
+	case c.Reading:
+		p.Text = coder.ViewString(c.Take(uint64(c.Left())))
 	default:
-		c.buf = append(c.buf, p.Text...)
+		c.Buf = append(c.Buf, p.Text...)
 	}
 }
 
@@ -60,77 +61,77 @@ func fieldsOf(n *ttc.Node) (bits byte) {
 	return bits
 }
 
-func (c *codec) node(n *ttc.Node) {
+func node(c *coder.Coder, n *ttc.Node) {
 	bits := fieldsOf(n)
-	octet(c, &bits)
-	octet(c, &n.Sampled)
+	coder.Octet(c, &bits)
+	coder.Octet(c, &n.Sampled)
 	if bits&hasPolicy != 0 {
-		c.string(&n.Policy)
+		c.String(&n.Policy)
 	}
 	if bits&hasIDs != 0 {
-		ids := notNil(c, &n.TokenIDs)
+		ids := coder.NotNil(c, &n.TokenIDs)
 		for i := range ids {
-			integer(c, &ids[i])
+			coder.Integer(c, &ids[i])
 		}
 	}
 	if bits&hasLogProbs != 0 {
-		probs := notNil(c, &n.LogProbs)
+		probs := coder.NotNil(c, &n.LogProbs)
 		for i := range probs {
 			p := math.Float32bits(probs[i])
-			if natural(c, &p); c.reading {
+			if coder.Natural(c, &p); c.Reading {
 				probs[i] = math.Float32frombits(p)
 			}
 		}
 	}
 	if bits&hasFinish != 0 {
-		c.string(&n.FinishReason)
+		c.String(&n.FinishReason)
 	}
-	if c.reading && bits&hasError != 0 {
+	if c.Reading && bits&hasError != 0 {
 		set := bits&errorSet != 0
 		n.Error = &set
 	}
-	c.message(&n.Message)
+	message(c, &n.Message)
 }
 
-func (c *codec) message(m *chat.Message) {
-	c.string(&m.Role)
-	octet(c, &m.Form)
+func message(c *coder.Coder, m *chat.Message) {
+	c.String(&m.Role)
+	coder.Octet(c, &m.Form)
 	switch m.Form {
 	case chat.Text:
-		c.string(&m.Text)
+		c.String(&m.Text)
 	case chat.Parts:
-		parts := notNil(c, &m.Parts)
+		parts := coder.NotNil(c, &m.Parts)
 		for i := range parts {
 			p := &parts[i]
-			c.string(&p.Type)
-			c.string(&p.Text)
-			raw(c, &p.Raw)
+			c.String(&p.Type)
+			c.String(&p.Text)
+			coder.Raw(c, &p.Raw)
 		}
 	}
-	c.string(&m.Name)
-	c.string(&m.ToolCallID)
-	c.string(&m.ReasoningKey)
+	c.String(&m.Name)
+	c.String(&m.ToolCallID)
+	c.String(&m.ReasoningKey)
 	if m.ReasoningKey != "" {
-		c.string(&m.Reasoning)
+		c.String(&m.Reasoning)
 	}
-	calls := list(c, &m.ToolCalls)
+	calls := coder.List(c, &m.ToolCalls)
 	for i := range calls {
 		x := &calls[i]
-		c.string(&x.ID)
-		c.string(&x.Type)
-		c.string(&x.Name)
-		c.string(&x.Arguments)
-		raw(c, &x.Parsed)
-		c.bool(&x.AsObject)
-		c.members(&x.Extra)
+		c.String(&x.ID)
+		c.String(&x.Type)
+		c.String(&x.Name)
+		c.String(&x.Arguments)
+		coder.Raw(c, &x.Parsed)
+		c.Bool(&x.AsObject)
+		members(c, &x.Extra)
 	}
-	c.members(&m.Extra)
+	members(c, &m.Extra)
 }
 
-func (c *codec) members(all *[]chat.Member) {
-	ms := list(c, all)
+func members(c *coder.Coder, all *[]chat.Member) {
+	ms := coder.List(c, all)
 	for i := range ms {
-		c.string(&ms[i].Key)
-		raw(c, &ms[i].Value)
+		c.String(&ms[i].Key)
+		coder.Raw(c, &ms[i].Value)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/internal/coder"
 	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/internal/extsort"
 )
@@ -95,10 +96,6 @@ type prepared struct {
 	head        []byte
 }
 
-// preparedHead is the number of bytes before a group's head. They contain the size of the group's token rows in bytes
-// and the group's number of records.
-const preparedHead = 8 + 4
-
 // OpenPrepared opens the files of a shard's token rows for appending, and creates the files if they don't exist. It
 // returns the number of groups whose rows already exist.
 func OpenPrepared(f runfolder.Folder) (_ *prepared, groups uint64, err error) {
@@ -117,14 +114,11 @@ func OpenPrepared(f runfolder.Folder) (_ *prepared, groups uint64, err error) {
 	}
 	p, end := &prepared{}, int64(0)
 	p.heads, err = continueFrames(HeadsPath(f), func(frame []byte) bool {
-		if len(frame) < preparedHead {
+		h, err := ReadHead(frame)
+		if err != nil || h.Rows > info.Size()-end {
 			return false
 		}
-		n := int64(binary.LittleEndian.Uint64(frame))
-		if n < 0 || end+n > info.Size() {
-			return false
-		}
-		end += n
+		end += h.Rows
 		groups++
 		return true
 	})
@@ -139,9 +133,9 @@ func (p *prepared) Add(records int, head, rows []byte) error {
 	if _, err := p.rows.Write(rows); err != nil {
 		return err
 	}
-	p.head = binary.LittleEndian.AppendUint64(p.head[:0], uint64(len(rows)))
-	p.head = binary.LittleEndian.AppendUint32(p.head, uint32(records))
-	p.head = append(p.head, head...)
+	w := coder.Coder{Buf: p.head[:0]}
+	(&Head{records, int64(len(rows)), head}).code(&w)
+	p.head = w.Buf
 	return p.heads.addFrame(p.head)
 }
 
@@ -155,13 +149,19 @@ type Head struct {
 	Head    []byte // the head passed to Add
 }
 
+func (h *Head) code(c *coder.Coder) {
+	coder.Natural(c, &h.Records)
+	coder.Natural(c, &h.Rows)
+	coder.Raw(c, &h.Head)
+}
+
 // ReadHead decodes a frame that prepared.Add wrote.
-func ReadHead(frame []byte) (Head, error) {
-	if len(frame) < preparedHead {
-		return Head{}, errors.New("unexpected end of the description of the token rows")
+func ReadHead(frame []byte) (h Head, err error) {
+	c := coder.Reader(frame, nil)
+	if h.code(&c); c.Err != nil || c.Left() > 0 || h.Rows < 0 || h.Records < 0 {
+		err = errors.New("invalid description of the token rows")
 	}
-	rows, records := binary.LittleEndian.Uint64(frame), binary.LittleEndian.Uint32(frame[8:])
-	return Head{Rows: int64(rows), Records: int(records), Head: frame[preparedHead:]}, nil
+	return h, err
 }
 
 // FrameReader reads a file of frames.

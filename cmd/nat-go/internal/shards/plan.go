@@ -22,8 +22,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// Version is the version of the files that this package writes. Files of other versions are rejected.
-const Version = 6
+// Version is the version of the files written here. Files of other versions are refused.
+const Version = 7
 
 // MaxShards is the maximum number of shards in a plan.
 const MaxShards = 100_000

@@ -376,13 +376,13 @@ func (r *Remote) fetchRows(ctx context.Context, dir Folder, p *Plan, shard int) 
 	defer in.Close()
 	ranges := map[int][]span{}
 	for row, err := range (batch.Spec{}).KeptIn(in) {
-		if err == nil && (row.File < 0 || row.File >= len(p.Shards)) {
+		if err == nil && (row.File < 0 || int(row.File) >= len(p.Shards)) {
 			err = fmt.Errorf("unknown shard %d: the plan has %d shards", row.File, len(p.Shards))
 		}
 		if err != nil {
 			return exit.Failedf("%s: %w", in.Name(), err)
 		}
-		ranges[row.File] = append(ranges[row.File], span{row.Offset, int64(row.Bytes)})
+		ranges[int(row.File)] = append(ranges[int(row.File)], span{row.Offset, int64(row.Bytes)})
 	}
 	stages, shards := p.Stages(), slices.Collect(maps.Keys(ranges))
 	err = runfolder.Transfer(ctx, maxTransfers, len(shards), func(ctx context.Context, i int) error {

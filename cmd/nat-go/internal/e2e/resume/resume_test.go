@@ -20,6 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/bench"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 )
 
 // These tests end the program, or its builders' process, at some point during a run, and check that `finetune resume`
@@ -193,7 +194,8 @@ func TestResumeRefusesAnotherVersion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for old, changed := range map[string]string{`"record_log_version": 2`: `"record_log_version": 99`, `"nat_go": "`: `"nat_go": "v0.0.1-`} {
+	log := fmt.Sprintf(`"record_log_version": %d`, recordlog.Version)
+	for old, changed := range map[string]string{log: `"record_log_version": 99`, `"nat_go": "`: `"nat_go": "v0.0.1-`} {
 		t.Run(old, func(t *testing.T) {
 			unfinish(t, b, "whole")
 			b.Write(t, path, strings.Replace(string(text), old, changed, 1))
