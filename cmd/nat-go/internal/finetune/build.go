@@ -17,6 +17,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
 	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/internal/where"
 	"github.com/nat-go/nat-go/ttc"
@@ -71,7 +72,7 @@ func newRecording(r *run) *recording {
 // building is the stage that builds records.
 type building struct {
 	*recording
-	env      Env
+	env      stage.Env
 	in       *inputs
 	ahead    *reader // a reader that has already started to read the first input; nil once used
 	unit     builders.Unit
@@ -111,8 +112,8 @@ func (r *run) build(ctx context.Context) (err error) {
 		}
 	}
 	reportScores(r.plan, r.out, b.at.Seen.Examples)
-	r.out.info("records built", "examples", b.at.Seen.Examples, "candidates", b.at.Seen.Candidates,
-		"records", r.out.books.Account(ledger.Gate, unitRecord).In)
+	r.out.Info("records built", "examples", b.at.Seen.Examples, "candidates", b.at.Seen.Candidates,
+		"records", r.out.Of(ledger.Gate, stage.UnitRecord).In)
 	return nil
 }
 
@@ -134,9 +135,9 @@ func (b *recording) finish() {
 	b.log, b.frame, b.scratch = nil, nil, nil
 	b.out.made.Inputs, b.out.made.Counts.Candidates = b.at.Inputs, b.at.Seen.Candidates
 	for _, a := range b.at.Seen.Accounts() {
-		b.out.books.In(a.Stage, a.Unit, a.In)
-		if a.Unit != unitExample { // used examples are counted when their groups are logged
-			b.out.books.Out(a.Stage, a.Unit, a.Out)
+		b.out.In(a.Stage, a.Unit, a.In)
+		if a.Unit != stage.UnitExample { // used examples are counted when their groups are logged
+			b.out.Out(a.Stage, a.Unit, a.Out)
 		}
 	}
 }
@@ -182,7 +183,7 @@ func (b *building) leaveCollected() {
 		err = b.out.history.WriteProgress(folder)
 	}
 	if err != nil {
-		b.out.warn("cannot write the examples collected before the failure: %v", err)
+		b.out.Warn("cannot write the examples collected before the failure: %v", err)
 	}
 }
 
@@ -198,7 +199,7 @@ func (b *recording) openLog(ctx context.Context) (err error) {
 		return exit.With(exit.Environment, err)
 	}
 	b.log, err = recordlog.Create(dir)
-	return cant("start the record log", err)
+	return exit.Cant("start the record log", err)
 }
 
 func (b *recording) continueLog(ctx context.Context, c recordlog.Commit) (err error) {
@@ -224,8 +225,8 @@ func (b *recording) continueLog(ctx context.Context, c recordlog.Commit) (err er
 			}
 			return err
 		}
-		b.out.tell(Progress{
-			Step: "read finished work", Done: int64(b.index.Len()), Total: int64(c.Records), Unit: unitRecord,
+		b.out.Tell(stage.Progress{
+			Step: "read finished work", Done: int64(b.index.Len()), Total: int64(c.Records), Unit: stage.UnitRecord,
 		})
 	}
 	return nil
@@ -244,11 +245,11 @@ func (b *recording) take(g *recordlog.Group) (err error) {
 // book adds a group's drops, accounts and counters to b.out.books, and calls recordNames for each builder.
 func (b *recording) book(g *recordlog.Group) {
 	for _, d := range g.Drops {
-		b.out.books.drop(d)
+		b.out.Drop(d)
 	}
-	AddAccounts(b.out.books.Book, g.Accounts)
+	stage.AddAccounts(b.out.Book, g.Accounts)
 	for _, c := range g.Counts {
-		b.out.books.count(c.Builder, c.Name, c.N)
+		b.out.Count(c.Builder, c.Name, c.N)
 	}
 	for _, x := range b.builders {
 		x.recordNames(g)
@@ -266,13 +267,13 @@ func (b *recording) bookEntries(g *recordlog.Group, all []curate.Entry) {
 			b.marked.lookUp(b.plan.marks, e.Content, e.Ordinal)
 		}
 		if reason, dropped := e.Drop.Reason(); dropped {
-			b.out.books.Drop(ledger.Drop{Stage: ledger.Gate, Reason: reason, Unit: unitRecord})
+			b.out.Book.Drop(ledger.Drop{Stage: ledger.Gate, Reason: reason, Unit: stage.UnitRecord})
 		} else {
 			passed++
 		}
 	}
-	b.out.books.In(ledger.Gate, unitRecord, int64(len(all)))
-	b.out.books.Out(ledger.Gate, unitRecord, passed)
+	b.out.In(ledger.Gate, stage.UnitRecord, int64(len(all)))
+	b.out.Out(ledger.Gate, stage.UnitRecord, passed)
 }
 
 // bytesRead returns the number of input bytes that are in the log.
@@ -345,7 +346,7 @@ func (b *building) endRun(it *item) error {
 	b.at.Seen.Add(&it.seen)
 	if it.fail != nil {
 		b.at.Failed = append(b.at.Failed, it.at.Run)
-		b.out.warn("collection run %d failed: %v; %s", it.at.Run, it.fail, b.plan.Compat.FailedRun())
+		b.out.Warn("collection run %d failed: %v; %s", it.at.Run, it.fail, b.plan.Compat.FailedRun())
 	}
 	if len(it.drops) == 0 {
 		return nil
@@ -404,7 +405,7 @@ func (b *recording) append(g *ttc.Group, drops []ledger.Drop, results [][]*resul
 	for _, d := range drops {
 		f.Drop(d)
 	}
-	f.Account(ledger.Source, unitExample, 0, int64(len(g.Examples)))
+	f.Account(ledger.Source, stage.UnitExample, 0, int64(len(g.Examples)))
 	keep := &keeping{runFilter: b.where}
 	if len(keep.Clauses) > 0 && results != nil {
 		keep.subject.InGroup(g)
@@ -449,7 +450,7 @@ func (b *recording) commit(done bool) error {
 	if err = b.order.Sync(); err == nil {
 		err = b.log.Commit(at, done)
 	}
-	return cant("commit the record log", err)
+	return exit.Cant("commit the record log", err)
 }
 
 // reportBuilt reports as progress how many bytes of the inputs are in the log.
@@ -457,11 +458,11 @@ func (b *building) reportBuilt() {
 	if b.env.Progress == nil {
 		return
 	}
-	examples := b.out.books.Account(ledger.Source, unitExample).Out // Account.In isn't known until all inputs are read
-	b.out.tell(Progress{
-		Step: "build", Done: b.bytesRead(), Total: b.total, Unit: UnitByte,
-		Detail: fmt.Sprintf("%s, %s", ledger.Quantity(examples, unitExample),
-			ledger.Quantity(int64(b.index.Len()), unitRecord)),
+	examples := b.out.Of(ledger.Source, stage.UnitExample).Out // Account.In isn't known until all inputs are read
+	b.out.Tell(stage.Progress{
+		Step: "build", Done: b.bytesRead(), Total: b.total, Unit: stage.UnitByte,
+		Detail: fmt.Sprintf("%s, %s", ledger.Quantity(examples, stage.UnitExample),
+			ledger.Quantity(int64(b.index.Len()), stage.UnitRecord)),
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
 	"github.com/nat-go/nat-go/internal/where"
 	"github.com/nat-go/nat-go/plugins/host"
 	"github.com/nat-go/nat-go/ttc"
@@ -25,9 +26,9 @@ type builder struct {
 	picks bool                // whether the builder builds preferences or demonstrations
 	rules *readers.ScoreRules // the rules in dataset.score_rules; nil means none
 
-	kinds   map[dropKind]bool // kinds of the builder's drops in the log
-	names   map[string]bool   // names of the builder's counters in the log
-	over    bool              // whether the builder used more than maxNames kinds or names
+	kinds   map[stage.DropKind]bool // kinds of the builder's drops in the log
+	names   map[string]bool         // names of the builder's counters in the log
+	over    bool                    // whether the builder used more than maxNames kinds or names
 	session *host.Session
 }
 
@@ -67,19 +68,19 @@ func (b *builder) log(f *recordlog.Builder, index, first int, res *result, keep 
 	}
 	b.limit(res)
 	g := res.Group
-	a := newAccount(g, unitCandidate)
+	a := newAccount(g, stage.UnitCandidate)
 	if a.total == 0 {
-		a = newAccount(g, unitExample)
+		a = newAccount(g, stage.UnitExample)
 	}
 	if res.Reason != "" {
 		b.dropGroup(f, a, res.Reason, res.Err)
 		return
 	}
-	if a.take(res); a.unit == unitCandidate && a.used+a.dropped == 0 && len(res.Records)+len(res.Drops) > 0 {
+	if a.take(res); a.unit == stage.UnitCandidate && a.used+a.dropped == 0 && len(res.Records)+len(res.Drops) > 0 {
 		if b.picks && !usesWholeExamples(res) {
 			b.dropCandidates(f, g, res.Drops)
 		}
-		a = newAccount(g, unitExample) // the builder worked on whole examples
+		a = newAccount(g, stage.UnitExample) // the builder worked on whole examples
 		a.take(res)
 	}
 	a.total -= a.countElsewhere(res.Drops)
@@ -101,7 +102,7 @@ func (b *builder) log(f *recordlog.Builder, index, first int, res *result, keep 
 // nor dropped; left is the number of these units.
 func (b *builder) logDrops(f *recordlog.Builder, a *account, drops []ledger.Drop, left int64) {
 	for _, d := range drops {
-		if d.Unit != a.unit && d.Unit != unitPair {
+		if d.Unit != a.unit && d.Unit != stage.UnitPair {
 			f.Account(ledger.Build, d.Unit, d.N(), 0)
 		}
 		f.Drop(d)
@@ -126,9 +127,9 @@ func (b *builder) logRecords(f *recordlog.Builder, index, first int, res *result
 		found.addTo(r)
 		rebase(r, first)
 		if d, ok := r.(*builders.Distillation); ok {
-			f.Account(ledger.Build, unitSite, int64(len(d.Sites)), int64(len(d.Sites)))
+			f.Account(ledger.Build, stage.UnitSite, int64(len(d.Sites)), int64(len(d.Sites)))
 		}
-		why := ledger.Drop{Unit: unitRecord, Turn: head.Turn}
+		why := ledger.Drop{Unit: stage.UnitRecord, Turn: head.Turn}
 		if within := head.Example >= 0 && head.Example < len(res.Group.Examples); within {
 			keep.subject.Example, keep.subject.Builder = res.Group.Examples[head.Example], b.name
 			keep.subject.Record = r
@@ -140,7 +141,7 @@ func (b *builder) logRecords(f *recordlog.Builder, index, first int, res *result
 			why.Reason, why.Detail = builders.BadReference, err.Error()
 		}
 		if why.Reason != "" {
-			f.Account(ledger.Build, unitRecord, 1, 0)
+			f.Account(ledger.Build, stage.UnitRecord, 1, 0)
 			f.Drop(b.place(res.Group, head.Example, why))
 		}
 	}
@@ -152,11 +153,11 @@ const maxNames = 1000
 // recordNames adds the kinds of the builder's drops and its counters' names in a logged group to b.kinds and b.names.
 func (b *builder) recordNames(g *recordlog.Group) {
 	if b.kinds == nil {
-		b.kinds, b.names = map[dropKind]bool{}, map[string]bool{}
+		b.kinds, b.names = map[stage.DropKind]bool{}, map[string]bool{}
 	}
 	for i := range g.Drops {
 		if d := &g.Drops[i]; d.Builder == b.name {
-			b.kinds[kindOf(d)] = true
+			b.kinds[stage.KindOf(d)] = true
 		}
 	}
 	for _, c := range g.Counts {
@@ -168,10 +169,10 @@ func (b *builder) recordNames(g *recordlog.Group) {
 
 // limit renames new drop reasons and counters in a result once the builder has used maxNames of them.
 func (b *builder) limit(res *result) {
-	kinds, names := map[dropKind]bool{}, map[string]bool{}
+	kinds, names := map[stage.DropKind]bool{}, map[string]bool{}
 	for i := range res.Drops {
 		d := &res.Drops[i]
-		if admits(b, b.kinds, kinds, kindOf(d)) {
+		if admits(b, b.kinds, kinds, stage.KindOf(d)) {
 			continue
 		}
 		d.Detail = strings.TrimSuffix(string(d.Reason)+": "+d.Detail, ": ")
@@ -212,13 +213,13 @@ func (b *builder) dropCandidates(f *recordlog.Builder, g *ttc.Group, drops []led
 		if n == 0 {
 			continue
 		}
-		d := ledger.Drop{Reason: builders.NotUsed, Unit: unitCandidate, Count: n}
+		d := ledger.Drop{Reason: builders.NotUsed, Unit: stage.UnitCandidate, Count: n}
 		for _, whole := range drops {
-			if whole.Unit == unitExample && whole.Example == ex.ID && whole.Run == ex.Run {
+			if whole.Unit == stage.UnitExample && whole.Example == ex.ID && whole.Run == ex.Run {
 				d.Reason, d.Detail = whole.Reason, whole.Detail
 			}
 		}
-		f.Account(ledger.Build, unitCandidate, n, 0)
+		f.Account(ledger.Build, stage.UnitCandidate, n, 0)
 		f.Drop(b.place(g, i, d))
 	}
 }
@@ -233,7 +234,7 @@ func usesWholeExamples(res *result) bool {
 		}
 	}
 	return !slices.ContainsFunc(res.Drops, func(d ledger.Drop) bool {
-		return len(res.Records) == 0 && d.Unit != unitSite && d.Unit != unitRollout
+		return len(res.Records) == 0 && d.Unit != stage.UnitSite && d.Unit != stage.UnitRollout
 	})
 }
 
@@ -256,18 +257,8 @@ func (b *builder) place(g *ttc.Group, example int, d ledger.Drop) ledger.Drop {
 	return d
 }
 
-// The units of accounts.
-const (
-	unitRecord    = "record"
-	unitCandidate = "candidate"
-	unitExample   = "example"
-	unitSite      = "site"
-	unitRollout   = "rollout"
-	unitTurn      = "turn"
-)
-
 // units lists the units that limit doesn't change when it renames a drop's reason.
-var units = []string{unitCandidate, unitExample, unitSite, unitRollout, unitTurn, unitPair, unitRecord}
+var units = []string{stage.UnitCandidate, stage.UnitExample, stage.UnitSite, stage.UnitRollout, stage.UnitTurn, stage.UnitPair, stage.UnitRecord}
 
 // account is a builder's account for one group.
 type account struct {
@@ -283,7 +274,7 @@ func newAccount(g *ttc.Group, unit string) *account {
 	a := &account{group: g, unit: unit, seen: make([][]bool, len(g.Examples))}
 	for i, ex := range g.Examples {
 		n := 1
-		if unit == unitCandidate {
+		if unit == stage.UnitCandidate {
 			n = len(ex.Candidates)
 		}
 		a.total += int64(n)
@@ -306,7 +297,7 @@ func (a *account) take(res *result) {
 
 // use marks a record's sources.
 func (a *account) use(r builders.Record) {
-	if a.unit == unitExample {
+	if a.unit == stage.UnitExample {
 		a.mark(r.Header().Example, 0)
 		if p, ok := r.(*builders.Preference); ok && p.Rejected.Ref.Part == builders.NodeSpan { // from another rollout
 			a.mark(p.Rejected.Ref.Example, 0)
@@ -364,15 +355,15 @@ func (a *account) whyUnused() ledger.Reason {
 // countElsewhere counts the unused examples for which the builder dropped rollouts or sites instead of the whole
 // example.
 func (a *account) countElsewhere(drops []ledger.Drop) (n int64) {
-	if a.unit != unitExample {
+	if a.unit != stage.UnitExample {
 		return 0
 	}
 	reported, whole := map[string]bool{}, map[string]bool{}
 	for _, d := range drops {
 		switch d.Unit {
-		case unitExample:
+		case stage.UnitExample:
 			whole[d.Example] = true
-		case unitSite, unitRollout:
+		case stage.UnitSite, stage.UnitRollout:
 			reported[d.Example] = true
 		}
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
 	"github.com/nat-go/nat-go/collator"
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/tokenizer"
@@ -48,7 +49,7 @@ type tokens struct {
 // openTokens loads the tokenizer and the template before anything is built, because a run that can't make its batches
 // should not start.
 func openTokens(ctx context.Context, p *plan) (*tokens, error) {
-	return UnlessEnded(ctx, func() (*tokens, error) { return readTokens(ctx, p) })
+	return stage.UnlessEnded(ctx, func() (*tokens, error) { return readTokens(ctx, p) })
 }
 
 func readTokens(ctx context.Context, p *plan) (*tokens, error) {
@@ -225,7 +226,7 @@ func (r *run) openTokens(ctx context.Context) (err error) {
 // collation is the stage that makes token batches.
 type collation struct {
 	plan      *plan
-	env       Env
+	env       stage.Env
 	out       *report
 	tokens    *tokens // nil without a tokenizer
 	decisions *curate.Decisions
@@ -253,24 +254,24 @@ func (r collation) collate(ctx context.Context) error {
 	if err != nil {
 		return exit.Default(exit.Environment, fmt.Errorf("can't make the batches: %w", err))
 	}
-	AddAccounts(r.out.books.Book, res.Accounts)
+	stage.AddAccounts(r.out.Book, res.Accounts)
 	if advice := res.Stats.Sizes.Advice(r.plan.config.Collator.MaxLength); advice != "" {
-		r.out.warn("collator.max_length is %d: %s", r.plan.config.Collator.MaxLength, advice)
+		r.out.Warn("collator.max_length is %d: %s", r.plan.config.Collator.MaxLength, advice)
 	}
 	if res.Apart > 0 {
-		r.out.warn("collator.composer.rows example: the hints of %s in channel sdpo aren't in any step file, because "+
+		r.out.Warn("collator.composer.rows example: the hints of %s in channel sdpo aren't in any step file, because "+
 			"channel rl lacks the rollout's row or truncates it at a different place; these hints are only in "+
 			"the batches of channel sdpo", ledger.Quantity(int64(res.Apart), "row"))
 	}
 	if t.template == collator.PlainTemplate {
-		r.out.warn("collator.tokenizer has no chat template: %s; set collator.template if the model has one",
+		r.out.Warn("collator.tokenizer has no chat template: %s; set collator.template if the model has one",
 			collator.PlainAdvice)
 	}
 	taught, err := teaching{&r.plan.config.Collator, folder, t.tokenizer, r.out}.teach(ctx, res.Counts)
 	if err != nil {
 		return err
 	}
-	written, err := dataset.WriteTokens(folder, folder.Dataset(), r.plan.formats, r.out.know)
+	written, err := dataset.WriteTokens(folder, folder.Dataset(), r.plan.formats, r.out.Know)
 	if err != nil {
 		return exit.Environmentf("can't write the token rows: %w", err)
 	}
@@ -279,7 +280,7 @@ func (r collation) collate(ctx context.Context) error {
 		Teacher: taught, Tokenizer: t.tokenizer.Fingerprint(), TemplateTime: t.time.Format("2006-01-02T15:04:05"),
 		Counts: res.Counts, Stats: res.Stats, Steps: res.Steps, Policy: t.policy,
 	}
-	r.out.info("token batches written", "counts", res.Counts)
+	r.out.Info("token batches written", "counts", res.Counts)
 	return nil
 }
 
@@ -290,11 +291,11 @@ func (r collation) batches(ctx context.Context) (*collator.Result, error) {
 	m := r.plan.merging
 	switch {
 	case m == nil:
-		return r.tokens.collator.Collate(ctx, r.items(), folder, folder, r.out.books.drop)
+		return r.tokens.collator.Collate(ctx, r.items(), folder, folder, r.out.Drop)
 	case m.cut != nil:
 		return r.joinBatches(ctx)
 	}
-	cut, err := r.cutBatches(ctx, r.out.books.drop)
+	cut, err := r.cutBatches(ctx, r.out.Drop)
 	if err != nil {
 		return nil, err
 	}
@@ -322,7 +323,7 @@ func (r collation) items() iter.Seq2[[]collator.Item, error] {
 				return
 			}
 			done := int64(g.First) + int64(len(g.Records))
-			r.out.tell(Progress{Step: "collate", Done: done, Total: int64(r.decisions.Len()), Unit: unitRecord})
+			r.out.Tell(stage.Progress{Step: "collate", Done: done, Total: int64(r.decisions.Len()), Unit: stage.UnitRecord})
 		}
 	}
 }
@@ -414,6 +415,6 @@ func (r collation) advisePolicy() {
 			best = name
 		}
 	}
-	r.out.warn("the rollouts were sampled by %s, and collator.policy doesn't say which model is to be trained, so "+
+	r.out.Warn("the rollouts were sampled by %s, and collator.policy doesn't say which model is to be trained, so "+
 		"all of them are off_policy: -o collator.policy=%s", strings.Join(of, ", "), terminal.Line(best))
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
 	"github.com/nat-go/nat-go/collator"
 	"github.com/nat-go/nat-go/collator/tokenizer"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -79,7 +80,7 @@ func TestRunMakesTokenBatches(t *testing.T) {
 	for _, id := range []string{"a", "b"} {
 		sum := runAs(t, id)
 		for _, a := range sum.Accounts {
-			if a.Stage == ledger.Collate && a.Unit == unitRecord && (a.In != sum.Counts.Kept || a.Out != a.In) {
+			if a.Stage == ledger.Collate && a.Unit == stage.UnitRecord && (a.In != sum.Counts.Kept || a.Out != a.In) {
 				t.Errorf("%d of %d kept records went in, %d came out: %v", a.In, sum.Counts.Kept, a.Out, a.Dropped)
 			}
 		}

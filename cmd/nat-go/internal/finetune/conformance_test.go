@@ -12,22 +12,22 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nat-go/nat-go/internal/oracletest"
-
 	"github.com/google/go-cmp/cmp"
 	"github.com/rs/zerolog"
 
 	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/compat"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
+	"github.com/nat-go/nat-go/internal/oracletest"
 )
 
-func testEnv(t *testing.T) Env {
+func testEnv(t *testing.T) stage.Env {
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Env{
+	return stage.Env{
 		Log: zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel), Self: self, Now: time.Now,
 		Findings: func(fs []finding.Finding) {
 			for _, f := range fs {

@@ -19,6 +19,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/overlap"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
 	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
@@ -45,23 +46,23 @@ func (r *curation) curate(ctx context.Context, b *recording) (*curate.Decisions,
 	b.index = nil // free its memory
 	r.warnOfIdleMarks(b.marked)
 	if d.Warning != "" {
-		r.out.warn("%s", d.Warning)
+		r.out.Warn("%s", d.Warning)
 	}
 	for _, w := range b.at.Seen.Warnings() {
-		r.out.warn("%s", w)
+		r.out.Warn("%s", w)
 	}
 	for x, n := range d.Counts() {
-		r.out.books.In(ledger.Curate, unitRecord, 0)
+		r.out.In(ledger.Curate, stage.UnitRecord, 0)
 		switch reason, dropped := x.Reason(); {
 		case !dropped:
-			r.out.books.In(ledger.Curate, unitRecord, n)
-			r.out.books.Out(ledger.Curate, unitRecord, n)
+			r.out.In(ledger.Curate, stage.UnitRecord, n)
+			r.out.Out(ledger.Curate, stage.UnitRecord, n)
 		case curate.StageOf(reason) == ledger.Curate:
-			r.out.books.In(ledger.Curate, unitRecord, n)
-			r.out.books.Drop(ledger.Drop{Stage: ledger.Curate, Reason: reason, Unit: unitRecord, Count: n})
+			r.out.In(ledger.Curate, stage.UnitRecord, n)
+			r.out.Book.Drop(ledger.Drop{Stage: ledger.Curate, Reason: reason, Unit: stage.UnitRecord, Count: n})
 		}
 	}
-	r.out.info("records curated", "kept", d.Kept())
+	r.out.Info("records curated", "kept", d.Kept())
 	return d, nil
 }
 
@@ -85,7 +86,7 @@ func (r *curation) decide(ctx context.Context, b *recording) (*curate.Decisions,
 	for _, ordinal := range b.marked.rejected {
 		d.Reject(ordinal)
 	}
-	return d, cant("write the decisions", durable.Save(r.plan.folder.Decisions(), d.Write))
+	return d, exit.Cant("write the decisions", durable.Save(r.plan.folder.Decisions(), d.Write))
 }
 
 // marked collects the marks on a run's records.
@@ -118,7 +119,7 @@ func (r *curation) warnOfIdleMarks(m marked) {
 		}
 	}
 	if len(idle) > 0 {
-		r.out.warn("%s of %s do not match any record of this run: %s", ledger.Quantity(int64(len(idle)), "mark"),
+		r.out.Warn("%s of %s do not match any record of this run: %s", ledger.Quantity(int64(len(idle)), "mark"),
 			r.plan.config.Dataset.Marks, strings.Join(idle[:min(len(idle), 3)], ", "))
 	}
 }
@@ -178,7 +179,7 @@ func (r *curation) listOverlaps(ctx context.Context, index *curate.Index) error 
 		countWords(x, g)
 	}
 	drop := r.plan.config.Dataset.Contamination.Action == "drop"
-	return cant("list the overlaps", durable.Save(r.plan.folder.Contamination(), func(f io.Writer) error {
+	return exit.Cant("list the overlaps", durable.Save(r.plan.folder.Contamination(), func(f io.Writer) error {
 		enc := json.NewEncoder(f)
 		enc.SetEscapeHTML(false)
 		err := enc.Encode(runfolder.Contamination{
@@ -196,7 +197,7 @@ func (r *curation) listOverlaps(ctx context.Context, index *curate.Index) error 
 				if drop {
 					index.Drop(o.Record, curate.Contaminated)
 				}
-				o.Words = r.out.env.hide(o.Words)
+				o.Words = r.out.Hide(o.Words)
 				err = cmp.Or(err, enc.Encode(o))
 			}
 		}
@@ -266,7 +267,7 @@ func eachText(rec *builders.Resolved, f func(role, text string)) {
 }
 
 // readOverlaps reads the list of overlaps. If the overlapping records are dropped, details describes the overlaps of
-// the first listedDrops records, keyed by ordinal.
+// the first stage.MaxListed records, keyed by ordinal.
 func readOverlaps(folder runfolder.Folder) (c *runfolder.Contamination, details map[uint64]string, err error) {
 	f, err := durable.Open(folder.Contamination())
 	if err != nil {
@@ -281,7 +282,7 @@ func readOverlaps(folder runfolder.Folder) (c *runfolder.Contamination, details 
 		if err = dec.Decode(&o); err != nil {
 			break
 		}
-		if c.Dropped && len(details) < listedDrops {
+		if c.Dropped && len(details) < stage.MaxListed {
 			details[o.Record] = o.String()
 		}
 		if o.Example != last || c.Records == 0 {

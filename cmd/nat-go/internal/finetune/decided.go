@@ -296,7 +296,7 @@ func (p *plan) rewriteConfig() error {
 	if len(p.Overrides) == 0 {
 		return nil
 	}
-	return cant("write the run's config.yml", p.writeConfig(p.folder.Config()))
+	return exit.Cant("write the run's config.yml", p.writeConfig(p.folder.Config()))
 }
 
 // addFiles adds, as one value, the content of the files that match patterns, in the order in which they are read.

@@ -16,6 +16,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
 	"github.com/nat-go/nat-go/collator"
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/internal/durable"
@@ -34,7 +35,7 @@ type divided struct {
 }
 
 // openPlan reads the plan in dir and returns the run that the plan divides into shards.
-func openPlan(ctx context.Context, dir shards.Folder, env Env) (*plan, error) {
+func openPlan(ctx context.Context, dir shards.Folder, env stage.Env) (*plan, error) {
 	of, err := dir.Read()
 	if err != nil {
 		return nil, err
@@ -203,7 +204,7 @@ func (r sharding) unprepared(t *tokens, before uint64, records chan<- int) iter.
 				return
 			}
 			done := int64(g.First) + int64(len(g.Records))
-			r.run.out.tell(Progress{Step: "tokenise", Done: done, Total: int64(c.Records), Unit: unitRecord})
+			r.run.out.Tell(stage.Progress{Step: "tokenise", Done: done, Total: int64(c.Records), Unit: stage.UnitRecord})
 		}
 	}
 }

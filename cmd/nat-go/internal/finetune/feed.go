@@ -12,6 +12,7 @@ import (
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
 	"github.com/nat-go/nat-go/internal/where"
 	"github.com/nat-go/nat-go/plugins/host"
 	"github.com/nat-go/nat-go/ttc"
@@ -144,7 +145,7 @@ func (f *feeder) sendGroups(ctx context.Context, index *group.Index) error {
 		if g.Refused != nil {
 			f.first = placeOf(g.Refused.First)
 			f.drops = append(f.drops, dropOf(g.Refused.First, ledger.Drop{
-				Stage: ledger.Source, Reason: builders.GroupTooLarge, Unit: unitExample, Count: g.Refused.Examples,
+				Stage: ledger.Source, Reason: builders.GroupTooLarge, Unit: stage.UnitExample, Count: g.Refused.Examples,
 				Detail: g.Refused.Error(),
 			}))
 			err = f.push(ctx, &item{})
@@ -364,7 +365,7 @@ func newReader(ctx context.Context, in *inputs, k int, resume *source.Cursor) *r
 
 func (rd *reader) read(ctx context.Context, in *inputs, k int, resume *source.Cursor) {
 	var next reading
-	held := heldDrops{seen: map[dropKind]int{}, rest: map[dropKind]int{}}
+	held := heldDrops{seen: map[stage.DropKind]int{}, rest: map[stage.DropKind]int{}}
 	src, err := in.open(ctx, in.paths[k], source.Options{
 		Drop:   func(d ledger.Drop) { d.Run = k; held.add(d) },
 		Resume: resume,
@@ -397,7 +398,7 @@ func (rd *reader) read(ctx context.Context, in *inputs, k int, resume *source.Cu
 			}
 			subject.Example = next.example
 			if clause := in.where.FirstFailing(&subject); clause != "" {
-				why := ledger.Drop{Stage: ledger.Source, Reason: where.NotMet, Unit: unitExample, Detail: clause}
+				why := ledger.Drop{Stage: ledger.Source, Reason: where.NotMet, Unit: stage.UnitExample, Detail: clause}
 				held.add(dropOf(next.example, why))
 				next.example = nil
 				rd.unmet++
@@ -436,17 +437,17 @@ func (in *inputs) bounds(k int) (from source.Cursor, end int64) {
 // plus one that counts the rest. This bounds the memory for a file whose lines are all dropped.
 type heldDrops struct {
 	drops []ledger.Drop
-	seen  map[dropKind]int
-	rest  map[dropKind]int // index in drops of the drop that counts the rest
+	seen  map[stage.DropKind]int
+	rest  map[stage.DropKind]int // index in drops of the drop that counts the rest
 }
 
 func (h *heldDrops) add(d ledger.Drop) {
-	k := kindOf(&d)
+	k := stage.KindOf(&d)
 	h.seen[k]++
 	switch n := h.seen[k]; {
-	case n <= listedDrops:
+	case n <= stage.MaxListed:
 		h.drops = append(h.drops, d)
-	case n == listedDrops+1:
+	case n == stage.MaxListed+1:
 		d.Count = d.N()
 		h.rest[k] = len(h.drops)
 		h.drops = append(h.drops, d)

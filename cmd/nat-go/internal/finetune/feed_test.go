@@ -17,6 +17,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
@@ -113,7 +114,7 @@ func TestTasks(t *testing.T) {
 		env := testEnv(t)
 		env.CommitBytes = 1
 		ctx, cancel := context.WithCancel(ctx)
-		env.Progress = func(Progress) {
+		env.Progress = func(stage.Progress) {
 			if stop--; stop == 0 {
 				cancel()
 			}
@@ -145,7 +146,7 @@ func TestFailedFeedLeavesTheLogOpen(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b := &building{recording: &recording{log: log}, env: Env{Now: time.Now}}
+		b := &building{recording: &recording{log: log}, env: stage.Env{Now: time.Now}}
 		ctx, cancel := context.WithCancelCause(context.Background())
 		if !fed {
 			time.AfterFunc(20*time.Millisecond, func() { cancel(failed) })

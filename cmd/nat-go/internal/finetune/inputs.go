@@ -18,6 +18,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/inspect"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
 	"github.com/nat-go/nat-go/internal/objects"
 	"github.com/nat-go/nat-go/internal/secret"
 	"github.com/nat-go/nat-go/internal/where"
@@ -80,8 +81,8 @@ func (r *run) find(ctx context.Context) (err error) {
 	if r.in, err = findInputs(ctx, p); err != nil || p.shard != nil {
 		return err
 	}
-	r.out.info("inputs found", "source", r.in.source.Type, "folder", string(p.folder))
-	r.out.sum.Warnings = append(r.out.sum.Warnings, p.notes...)
+	r.out.Info("inputs found", "source", r.in.source.Type, "folder", string(p.folder))
+	r.out.Warnings = append(r.out.Warnings, p.notes...)
 	r.out.sum.RunDir, r.out.sum.DatasetDir, r.out.made.Source = string(p.folder), p.folder.Dataset(), r.in.source.Type
 	return nil
 }
@@ -378,9 +379,9 @@ func (r *run) collect(ctx context.Context) error {
 		return nil
 	}
 	paths, err := in.collect(ctx, source.Collection{
-		Dir: r.plan.folder.Collected(), Warn: func(text string) { r.out.warn("%s", text) },
+		Dir: r.plan.folder.Collected(), Warn: func(text string) { r.out.Warn("%s", text) },
 		Progress: func(p source.Progress) {
-			r.out.tell(Progress{Step: p.Step, Text: p.Text, Done: p.Done, Total: p.Total, Unit: p.Unit})
+			r.out.Tell(stage.Progress{Step: p.Step, Text: p.Text, Done: p.Done, Total: p.Total, Unit: p.Unit})
 		},
 	})
 	if err != nil && !errors.Is(err, context.Canceled) {

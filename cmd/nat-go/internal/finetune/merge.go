@@ -18,6 +18,8 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
+	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
@@ -42,7 +44,7 @@ type joining struct {
 // openJoin opens the finished runs that a request joins. Their records are curated and split as if from one run, and
 // written as one data set. A merge that fails removes its folder. The folder of a killed merge is removed by the next
 // merge into that folder.
-func openJoin(ctx context.Context, req Request, env Env) (*plan, error) {
+func openJoin(ctx context.Context, req Request, env stage.Env) (*plan, error) {
 	j := &joining{}
 	var err error
 	if j.parts, err = openParts(ctx, req.Join, env); err != nil {
@@ -62,7 +64,7 @@ func openJoin(ctx context.Context, req Request, env Env) (*plan, error) {
 }
 
 // openParts opens the runs. It returns an error if one is listed twice or if their settings differ.
-func openParts(ctx context.Context, folders []runfolder.Folder, env Env) ([]*part, error) {
+func openParts(ctx context.Context, folders []runfolder.Folder, env stage.Env) ([]*part, error) {
 	var parts []*part
 	for _, f := range folders {
 		p, err := openPart(ctx, f, env)
@@ -96,7 +98,7 @@ func sameFolder(a, b runfolder.Folder) bool {
 }
 
 // openPart opens a run to be joined. It returns an error if the run is incomplete, has failed, or has been changed.
-func openPart(ctx context.Context, f runfolder.Folder, env Env) (*part, error) {
+func openPart(ctx context.Context, f runfolder.Folder, env stage.Env) (*part, error) {
 	p := &part{folder: runfolder.Folder(filepath.Clean(string(f)))}
 	var err error
 	if p.begun, err = readBegun(p.folder); err != nil {
@@ -178,7 +180,7 @@ func (p *part) settings() *runfolder.Decided {
 }
 
 // joinPlan returns the first run's plan with the merge's folder.
-func joinPlan(ctx context.Context, how Request, first *part, env Env) (*plan, error) {
+func joinPlan(ctx context.Context, how Request, first *part, env stage.Env) (*plan, error) {
 	req := first.plan.Request
 	req.RunID, req.DryRun, req.From, req.PassedOver = how.RunID, true, nil, nil
 	req.OutputDir = cmp.Or(how.OutputDir, filepath.Dir(string(first.folder)))
@@ -233,7 +235,7 @@ func copyOnce(from, to string) error {
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 		return err
 	}
-	return copyFile(to, from)
+	return durable.CopyFile(to, from)
 }
 
 // joiner joins finished runs.
@@ -331,7 +333,7 @@ func (b *recording) appendPart(ctx context.Context, p *part) error {
 		if err := b.take(g); err != nil {
 			return err
 		}
-		b.out.tell(Progress{Step: "merge", Done: int64(b.index.Len()), Unit: unitRecord})
+		b.out.Tell(stage.Progress{Step: "merge", Done: int64(b.index.Len()), Unit: stage.UnitRecord})
 	}
 	b.at.Seen.Add(&p.at.Seen)
 	b.at.Groups += p.at.Groups

@@ -21,6 +21,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/explain"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/inspect"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/plugins"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
 	"github.com/nat-go/nat-go/plugins/host"
 )
 
@@ -63,7 +64,7 @@ func (r *run) openFolder(ctx context.Context) (err error) {
 
 // listDrops starts the list of drops with the files in input folders that aren't read.
 func (r *run) listDrops(context.Context) error {
-	if err := r.out.books.open(r.plan.folder.Dropped()); err != nil {
+	if err := r.out.Open(r.plan.folder.Dropped()); err != nil {
 		return exit.Environmentf("can't write the list of drops: %w", err)
 	}
 	if r.in != nil {
@@ -71,9 +72,6 @@ func (r *run) listDrops(context.Context) error {
 	}
 	return nil
 }
-
-// unitFile is the unit for whole input files. The books count only the files that are not read.
-const unitFile = "file"
 
 // start starts the plugin processes.
 func (r *run) start(ctx context.Context) error {
@@ -176,7 +174,7 @@ func splitType(typ string) (program, builder string) {
 // it.
 type processes struct {
 	of       *plan
-	env      Env
+	env      stage.Env
 	started  map[string]func() (*host.Plugin, error) // each waits until the plugin has started
 	sessions []*host.Session
 	cancel   context.CancelFunc
@@ -185,7 +183,7 @@ type processes struct {
 }
 
 func startPlugin(
-	ctx context.Context, name string, c *config.Config, lock *plugins.Lock, env Env,
+	ctx context.Context, name string, c *config.Config, lock *plugins.Lock, env stage.Env,
 ) (*host.Plugin, error) {
 	spec := host.Spec{
 		Name: name, Path: env.Self, Args: []string{builtin.ServeCommand}, Known: explain.Known,
@@ -260,7 +258,7 @@ func checkSpace(p *plan, inputs *inputs, out *report) error {
 		return exit.Environmentf("disk of %s has %s free, and the data set needs about %s: free some space, "+
 			"or write elsewhere with --output-dir", dir, mebibytes(float64(free)), mebibytes(need))
 	}
-	out.warn("the disk of %s has %s free, and the data set may need %s; if that is not enough, the run stops "+
+	out.Warn("the disk of %s has %s free, and the data set may need %s; if that is not enough, the run stops "+
 		"and can be resumed", dir, mebibytes(float64(free)), mebibytes(need))
 	return nil
 }

@@ -19,6 +19,8 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/marks"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage/train"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/customizer"
 	"github.com/nat-go/nat-go/collator/rows"
@@ -72,11 +74,11 @@ type plan struct {
 // runFilter selects the examples or records that a run uses.
 type runFilter = where.Filter[*where.Subject]
 
-func newPlan(ctx context.Context, req Request, env Env) (*plan, error) {
-	return UnlessEnded(ctx, func() (*plan, error) { return readPlan(ctx, req, env) })
+func newPlan(ctx context.Context, req Request, env stage.Env) (*plan, error) {
+	return stage.UnlessEnded(ctx, func() (*plan, error) { return readPlan(ctx, req, env) })
 }
 
-func readPlan(ctx context.Context, req Request, env Env) (*plan, error) {
+func readPlan(ctx context.Context, req Request, env stage.Env) (*plan, error) {
 	p := &plan{Request: req, self: env.Self}
 	err := p.loadConfig(ctx, env)
 	if err != nil {
@@ -93,7 +95,10 @@ func readPlan(ctx context.Context, req Request, env Env) (*plan, error) {
 	if t := p.config.Trainer(); t != nil {
 		p.trainer = *t.Config.(*trainers.NemoCustomizerTrainer)
 	}
-	for _, choose := range []func() error{p.chooseAdapter, p.chooseFormats, p.chooseRules, p.readMarks} {
+	if p.adapter, err = train.Choose(p.config, p.Adapter); err != nil {
+		return nil, err
+	}
+	for _, choose := range []func() error{p.chooseFormats, p.chooseRules, p.readMarks} {
 		if err := choose(); err != nil {
 			return nil, err
 		}
@@ -105,7 +110,7 @@ func readPlan(ctx context.Context, req Request, env Env) (*plan, error) {
 }
 
 // name chooses the run's id and folder.
-func (p *plan) name(env Env) error {
+func (p *plan) name(env stage.Env) error {
 	if p.RunID == "" {
 		var b [4]byte
 		rand.Read(b[:])

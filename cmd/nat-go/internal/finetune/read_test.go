@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
@@ -137,7 +138,7 @@ func TestReaderReportsDropsOfAnInputThatCannotBeOpened(t *testing.T) {
 // none goes uncounted.
 func TestReaderHoldsFewDrops(t *testing.T) {
 	p := &inputs{plan: &plan{}, paths: []string{"a"}, began: make([]source.Input, 1)}
-	const many = 3*listedDrops + 7
+	const many = 3*stage.MaxListed + 7
 	p.open = func(_ context.Context, _ string, opt source.Options) (source.Source, error) {
 		for range many {
 			opt.Drop(ledger.Drop{Reason: source.BadStep, Unit: "step"})
@@ -152,7 +153,7 @@ func TestReaderHoldsFewDrops(t *testing.T) {
 	for _, d := range got.drops {
 		n[d.Reason] += d.N()
 	}
-	if !errors.Is(err, io.EOF) || len(got.drops) > 2*(listedDrops+1)+1 || n[source.BadStep] != many ||
+	if !errors.Is(err, io.EOF) || len(got.drops) > 2*(stage.MaxListed+1)+1 || n[source.BadStep] != many ||
 		n[source.OtherStep] != 2*many {
 		t.Errorf("%d drops held, which count %v; %v", len(got.drops), n, err)
 	}

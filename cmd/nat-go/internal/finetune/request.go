@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/compat"
@@ -18,8 +16,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/inspect"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/jobs"
-	"github.com/nat-go/nat-go/internal/secret"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
 	"github.com/nat-go/nat-go/internal/where"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
@@ -66,47 +63,6 @@ type Request struct {
 	Accept       []string         `json:"-"` // names in Begun.Decided whose changes are accepted; only with Resume
 	KeepSplit    runfolder.Folder `json:"-"` // run whose validation side is kept; empty for a new split; only with Join
 	LeaveWriting bool             `json:"-"` // divide the rows among the shards, which then write them; only with Merge
-}
-
-// Env holds the dependencies that the calling process provides to a run.
-type Env struct {
-	Log      zerolog.Logger
-	Self     string                           // path of this program, which serves the built-in builders
-	Now      func() time.Time                 // used for run ids, commit times and NAT's files, never for data
-	Getenv   func(name string) (string, bool) // nil means the process's environment
-	Findings func([]finding.Finding)          // called with findings about the configuration
-	Leave    *jobs.Leave                      // the user's request to stop waiting for a job; may be nil
-	Progress func(Progress)                   // called repeatedly with the progress of the run
-	// Secrets receives every value that must never be shown or written; may be nil.
-	Secrets *secret.Values
-	Output  func([]byte) // called with a local trainer's output while the run waits for it
-
-	Collating func() (done func()) // called before token batches are made, to tune the runtime; may be nil
-	// Runs is the folder in which runs for object storage are made; empty means a folder in the user's cache.
-	Runs        string
-	CommitBytes int64 // number of uncommitted bytes in the record log that triggers a commit; 0 means the default
-}
-
-// hide removes secrets from text that is shown or written.
-func (e Env) hide(text string) string {
-	if e.Secrets != nil {
-		text = e.Secrets.Redact(text)
-	}
-	return secret.Shape(text)
-}
-
-// UnitByte is the unit of progress for reading inputs.
-const UnitByte = "byte"
-
-// Progress describes the progress of one of the run's steps.
-type Progress struct {
-	Step  string // "build", "write", ...
-	Done  int64
-	Total int64 // 0 means unknown
-	Unit  string
-	Text  string // if not empty, shown instead of the numbers: "training: running, step 3 of 9, loss 0.69"
-
-	Detail string // additional information for the user
 }
 
 // Summary describes how a run ended; --json prints it.
@@ -157,7 +113,7 @@ func noCounts() runfolder.Counts { return runfolder.Counts{Dropped: map[ledger.R
 
 // loadConfig reads the configuration that the request names, or makes one from the request's flags and the shape of the
 // input, and reports all findings at once.
-func (p *plan) loadConfig(ctx context.Context, env Env) (err error) {
+func (p *plan) loadConfig(ctx context.Context, env stage.Env) (err error) {
 	opt := config.Options{
 		Types: builtin.Types(), Compat: p.Compat == compat.NAT, Run: true, Getenv: env.Getenv, Secrets: env.Secrets,
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
@@ -47,7 +48,7 @@ func (x decider) writeBegun(inputs []source.Input) error {
 // openBegun makes the plan to continue a run in its folder. If the data set is complete, all that remains is to hand it
 // to the trainer, even if the run was a dry run. Otherwise, the log continues after its last commit, and all later work
 // is repeated. Relative paths of inputs must still be valid.
-func openBegun(ctx context.Context, how Request, env Env) (*plan, error) {
+func openBegun(ctx context.Context, how Request, env stage.Env) (*plan, error) {
 	folder := runfolder.Folder(filepath.Clean(string(how.Resume)))
 	nothing := &plan{Request: Request{RunID: filepath.Base(string(folder))}}
 	b, err := readBegun(folder)
@@ -79,11 +80,11 @@ func openBegun(ctx context.Context, how Request, env Env) (*plan, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return p, checkVersion(b)
 	}
-	return p, cant("read the run folder", err)
+	return p, exit.Cant("read the run folder", err)
 }
 
 // planOf returns the plan with which a run was started.
-func planOf(ctx context.Context, folder runfolder.Folder, b *runfolder.Begun, env Env) (*plan, error) {
+func planOf(ctx context.Context, folder runfolder.Folder, b *runfolder.Begun, env stage.Env) (*plan, error) {
 	req, err := requestOf(folder, b)
 	if err != nil {
 		return nil, err
@@ -105,7 +106,7 @@ func requestOf(folder runfolder.Folder, b *runfolder.Begun) (req Request, err er
 func (r *run) submit(ctx context.Context) error {
 	folder, m := r.plan.folder, r.plan.complete
 	r.out.made, r.out.sum.RunDir, r.out.sum.DatasetDir, r.out.sum.Status = m, string(folder), folder.Dataset(), m.Status
-	r.out.sum.Warnings = append(m.Warnings, "the data set was already complete, so it was not made again")
+	r.out.Warnings = append(m.Warnings, "the data set was already complete, so it was not made again")
 	switch {
 	case m.Counts.Kept == 0:
 		return exit.Failedf("run has ended without keeping any records; %s lists why", folder.Dropped())
@@ -117,7 +118,7 @@ func (r *run) submit(ctx context.Context) error {
 	}
 	r.unlock()
 	r.plan.DryRun = false
-	return handing{r.plan, r.env, r.out}.train(ctx)
+	return r.train(ctx)
 }
 
 // overrideComplete applies overrides to a run whose data set is complete. It returns an error if one would change the
@@ -138,7 +139,7 @@ func overrideComplete(p *plan, lock *runfolder.Lock) error {
 	if err := p.rewriteConfig(); err != nil {
 		return err
 	}
-	return cant("write the manifest", lock.AddFile(p.folder.Config()))
+	return exit.Cant("write the manifest", lock.AddFile(p.folder.Config()))
 }
 
 func readBegun(f runfolder.Folder) (*runfolder.Begun, error) {
@@ -149,7 +150,7 @@ func readBegun(f runfolder.Folder) (*runfolder.Begun, error) {
 		}
 		return nil, exit.Usagef("not a run folder: %s lacks %s", f, f.Begun())
 	}
-	return b, cant("read the run folder", err)
+	return b, exit.Cant("read the run folder", err)
 }
 
 // checkVersion returns an error if another version of nat-go started the run, because its builders may make different
@@ -177,7 +178,7 @@ func Reread(ctx context.Context, folder runfolder.Folder, f func(*ttc.Example) (
 			return exit.Failedf("%s was a pipe or standard input, which can be read only once", in.Path)
 		}
 	}
-	p, err := planOf(ctx, folder, b, Env{Log: zerolog.Nop(), Now: time.Now, Findings: func([]finding.Finding) {}})
+	p, err := planOf(ctx, folder, b, stage.Env{Log: zerolog.Nop(), Now: time.Now, Findings: func([]finding.Finding) {}})
 	if err != nil {
 		return err
 	}

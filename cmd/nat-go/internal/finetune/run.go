@@ -1,9 +1,9 @@
 package finetune
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"slices"
 	"syscall"
@@ -13,12 +13,15 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage/train"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage/write"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
 // Run carries out a request. If it fails, it returns an error with an exit code, together with a summary of the work
 // done so far.
-func Run(ctx context.Context, req Request, env Env) (*Summary, error) {
+func Run(ctx context.Context, req Request, env stage.Env) (*Summary, error) {
 	if req.Plan {
 		return predict(ctx, req, env)
 	}
@@ -43,7 +46,7 @@ func Run(ctx context.Context, req Request, env Env) (*Summary, error) {
 }
 
 // open makes the plan for a request. The plan may hold the lock of an existing folder, even if open returns an error.
-func open(ctx context.Context, req Request, env Env) (*plan, error) {
+func open(ctx context.Context, req Request, env stage.Env) (*plan, error) {
 	switch {
 	case req.Resume != "":
 		return openBegun(ctx, req, env)
@@ -60,7 +63,7 @@ func open(ctx context.Context, req Request, env Env) (*plan, error) {
 }
 
 // predict executes the run in a temporary folder, to get the counts that the real run would have.
-func predict(ctx context.Context, req Request, env Env) (*Summary, error) {
+func predict(ctx context.Context, req Request, env stage.Env) (*Summary, error) {
 	dir, err := os.MkdirTemp("", "nat-go-plan-")
 	if err != nil {
 		return Failed(req, exit.Environmentf("can't make a folder to plan in: %w", err))
@@ -78,7 +81,7 @@ func predict(ctx context.Context, req Request, env Env) (*Summary, error) {
 // run is a run in progress. It holds the plan and the results of the stages.
 type run struct {
 	plan *plan
-	env  Env
+	env  stage.Env
 	out  *report
 	lock *runfolder.Lock
 
@@ -92,7 +95,7 @@ type run struct {
 	decisions *curate.Decisions
 }
 
-func newRun(p *plan, env Env) *run {
+func newRun(p *plan, env stage.Env) *run {
 	out := newReport(p, env)
 	return &run{plan: p, env: env, out: out, lock: p.lock, curation: &curation{plan: p, out: out}}
 }
@@ -107,31 +110,31 @@ func pairsOf(p *plan) (of compat.Pairs) {
 	return of
 }
 
-// A stage is a step of a run. It uses the results of earlier stages, records its drops, and writes to the run folder
+// A step of a run runs a stage, or connects stages. It uses the results of earlier stages, records its drops, and writes to the run folder
 // the state from which a later command continues.
-type stage func(context.Context) error
+type step func(context.Context) error
 
 // stages returns the stages of the run, in order.
-func (r *run) stages() []stage {
-	open := []stage{r.find, r.openTokens, r.curation.readBenchmarks, r.openFolder, r.listDrops}
-	dataSet := []stage{r.write, r.collate, r.account}
-	train := []stage{handing{r.plan, r.env, r.out}.train}
+func (r *run) stages() []step {
+	open := []step{r.find, r.openTokens, r.curation.readBenchmarks, r.openFolder, r.listDrops}
+	dataSet := []step{r.write, r.collate, r.account}
+	train := []step{r.train}
 	switch p, m := r.plan, (merger{r}); {
 	case p.complete != nil:
-		return []stage{r.submit}
+		return []step{r.submit}
 	case p.Divide != nil:
-		return []stage{r.start, r.find, r.openTokens, r.openBuilders, r.divide}
+		return []step{r.start, r.find, r.openTokens, r.openBuilders, r.divide}
 	case p.shard != nil:
 		return sharding{r}.stages()
 	case p.join != nil:
-		return slices.Concat(open, []stage{joiner{r}.joinRuns, r.curate}, dataSet)
+		return slices.Concat(open, []step{joiner{r}.joinRuns, r.curate}, dataSet)
 	case p.merging != nil && p.merging.leave:
-		return slices.Concat([]stage{m.skipIfLeft}, open, []stage{m.joinShards, m.leaveWriting})
+		return slices.Concat([]step{m.skipIfLeft}, open, []step{m.joinShards, m.leaveWriting})
 	case p.merging != nil:
-		return slices.Concat(open, []stage{m.joinShards}, dataSet, train)
+		return slices.Concat(open, []step{m.joinShards}, dataSet, train)
 	}
-	build := []stage{r.openBuilders, r.collect, r.build, r.curate}
-	return slices.Concat([]stage{r.start, r.find, r.readAhead}, open[1:], build, dataSet, train)
+	build := []step{r.openBuilders, r.collect, r.build, r.curate}
+	return slices.Concat([]step{r.start, r.find, r.readAhead}, open[1:], build, dataSet, train)
 }
 
 func (r *run) curate(ctx context.Context) (err error) {
@@ -139,8 +142,34 @@ func (r *run) curate(ctx context.Context) (err error) {
 	return err
 }
 
-func (r *run) write(ctx context.Context) error {
-	return writing{r.plan, r.out, r.decisions}.write(ctx)
+func (r *run) write(ctx context.Context) (err error) {
+	w := r.plan.writing(r.out, r.plan.folder, r.decisions)
+	if m := r.plan.merging; m != nil {
+		w.Parts, w.Joined = m.parts(), m.rows
+	}
+	r.out.made.Dataset, err = w.Run(ctx)
+	return err
+}
+
+// writing returns the stage that writes the rows of the log in a folder.
+func (p *plan) writing(out *report, log runfolder.Folder, d *curate.Decisions) write.Stage {
+	return write.Stage{
+		Account: out.Account, Folder: p.folder, Records: log.Records(), Decisions: d, Formats: p.formats,
+		Options: p.options, Gates: p.gates(), Compat: p.Compat, Tokens: p.config.Collator.Tokenizer != "",
+		CopyTo: p.copyTo,
+	}
+}
+
+func (r *run) train(ctx context.Context) error {
+	p := r.plan
+	job, err := train.Stage{
+		Account: r.out.Account, Folder: p.folder, Adapter: p.adapter, Data: r.out.made, History: r.out.history,
+		Counted: p.complete == nil, DryRun: p.DryRun, Wait: !p.Detach && p.trainer.WaitForCompletion,
+	}.Run(ctx)
+	if r.out.sum.Next = job.Next; job.Ref != nil {
+		r.out.sum.Job, r.out.sum.Status = job.Ref, job.Status
+	}
+	return err
 }
 
 func (r *run) collate(ctx context.Context) error {
@@ -191,16 +220,16 @@ func reportScores(p *plan, out *report, examples int64) {
 		given := p.verdict.Given()
 		for _, rule := range p.config.Dataset.ScoreRules {
 			if given[rule.Name] == 0 {
-				out.warn("dataset.score_rules: rule %s didn't score any example", rule.Name)
+				out.Warn("dataset.score_rules: rule %s didn't score any example", rule.Name)
 			}
-			out.info("scored by a rule", "rule", rule.Name, "examples", given[rule.Name])
+			out.Info("scored by a rule", "rule", rule.Name, "examples", given[rule.Name])
 		}
 	}
 	if p.scores == nil {
 		return
 	}
 	if given, _ := p.scores.Given(); given == 0 {
-		out.warn("dataset.scores: none of the %s belongs to an example that was read; set dataset.scores.key to "+
+		out.Warn("dataset.scores: none of the %s belongs to an example that was read; set dataset.scores.key to "+
 			"the key of the example's id in the score files", ledger.Quantity(int64(p.scores.Len()), "score"))
 	}
 }
@@ -211,32 +240,22 @@ func (r *run) end(ctx context.Context) (*Summary, error) {
 	if err == nil {
 		err = r.out.publish(ctx, r.plan)
 	}
-	r.out.books.abort()
+	r.out.Abort()
 	r.out.count()
 	if err != nil {
 		err = verdict{r.plan, r.out}.explain(err, r.lock != nil)
-		r.out.sum.Error = r.env.hide(err.Error())
+		r.out.sum.Error = r.out.Hide(err.Error())
 		if r.out.sum.Job == nil { // with a job, the status is the job's
 			r.out.sum.Status = runfolder.Failed
 		}
 	}
 	r.unlock()
 	merr := r.out.writeMetrics(r.plan.Metrics)
-	if err == nil {
-		return r.out.sum, merr
+	if err != nil && merr != nil {
+		r.out.Warn("%v", merr)
 	}
-	if merr != nil {
-		r.out.warn("%v", merr)
-	}
-	return r.out.sum, err
-}
-
-// cant returns an environment error that names the failed action and the cause. It returns nil if err is nil.
-func cant(do string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return exit.Environmentf("can't %s: %w", do, err)
+	r.out.sum.Warnings = r.out.Warnings
+	return r.out.sum, cmp.Or(err, merr)
 }
 
 // explain adds advice to an error that can end any stage, such as an interruption or a full disk.
@@ -259,27 +278,6 @@ func (r verdict) explain(err error, locked bool) error {
 		return exit.Environmentf("%w: make room on the disk of %s, then %s", err, r.plan.folder, again)
 	}
 	return err
-}
-
-// UnlessEnded calls work, which reads files to set up a run, and stops waiting for it when ctx is done, because reading
-// a pipe may block. At that point, none of the data set has been written and the process is about to exit.
-func UnlessEnded[T any](ctx context.Context, work func() (T, error)) (T, error) {
-	type result struct {
-		value T
-		err   error
-	}
-	done := make(chan result, 1)
-	go func() {
-		v, err := work()
-		done <- result{v, err} // wait: the channel has room for one value
-	}()
-	select {
-	case r := <-done:
-		return r.value, r.err
-	case <-ctx.Done():
-		var none T
-		return none, exit.With(exit.Interrupted, fmt.Errorf("interrupted before the run began: %w", ctx.Err()))
-	}
 }
 
 // unlock lets others write to the run folder.

@@ -13,6 +13,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
 	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/plugins/host"
 	"github.com/nat-go/nat-go/ttc/group"
@@ -39,7 +40,7 @@ type Shard struct {
 
 // openShard returns the plan for one stage of a shard. The stage is run in its own folder, or continued where an
 // earlier attempt stopped.
-func openShard(ctx context.Context, of *Shard, env Env) (*plan, error) {
+func openShard(ctx context.Context, of *Shard, env stage.Env) (*plan, error) {
 	p, err := openPlan(ctx, of.Plan, env)
 	if err != nil {
 		return nil, err
@@ -71,16 +72,16 @@ func (s *shard) stores() bool { return s != nil && s.stage == shards.Build && s.
 type sharding struct{ run *run }
 
 // stages returns the stages of the run, in order. They depend on the shard's stage.
-func (r sharding) stages() []stage {
-	open := []stage{r.checkSealed, r.lockShard, r.checkSealed, r.run.openTokens}
-	read := []stage{r.run.listDrops, r.run.find}
+func (r sharding) stages() []step {
+	open := []step{r.checkSealed, r.lockShard, r.checkSealed, r.run.openTokens}
+	read := []step{r.run.listDrops, r.run.find}
 	switch s := r.run.plan.shard; {
 	case s.stage == shards.Write:
 		return append(open, r.writeShard)
 	case s.stores():
-		return slices.Concat(open, read, []stage{r.store, r.finishShard})
+		return slices.Concat(open, read, []step{r.store, r.finishShard})
 	}
-	build := []stage{r.run.start, r.run.openBuilders, r.run.build, r.prepareRows, r.finishShard}
+	build := []step{r.run.start, r.run.openBuilders, r.run.build, r.prepareRows, r.finishShard}
 	return slices.Concat(open, read, build)
 }
 
@@ -96,7 +97,7 @@ func (r sharding) checkSealed(context.Context) error {
 		return nil
 	}
 	r.run.out.sum.Status = runfolder.Completed
-	r.run.out.sum.Warnings = append(r.run.out.sum.Warnings, AlreadyBuilt(s.stage))
+	r.run.out.Warnings = append(r.run.out.Warnings, AlreadyBuilt(s.stage))
 	for _, f := range d.Files {
 		path := filepath.Join(string(r.run.plan.folder), filepath.FromSlash(f.Path))
 		if info, err := os.Stat(path); err != nil || info.Size() != f.Bytes {
@@ -111,10 +112,10 @@ func (r sharding) checkSealed(context.Context) error {
 		}
 		r.run.out.sum.Share = x.summary()
 	}
-	AddAccounts(r.run.out.books.Book, d.Books)
+	stage.AddAccounts(r.run.out.Book, d.Books)
 	for _, a := range d.Books {
 		for reason, n := range a.Dropped {
-			r.run.out.books.Drop(ledger.Drop{Stage: a.Stage, Unit: a.Unit, Reason: reason, Count: n})
+			r.run.out.Book.Drop(ledger.Drop{Stage: a.Stage, Unit: a.Unit, Reason: reason, Count: n})
 		}
 	}
 	return errSealed
@@ -143,7 +144,7 @@ func (r sharding) store(ctx context.Context) (err error) {
 	if err := r.run.build(ctx); err != nil {
 		return err
 	}
-	return cant("keep the examples", s.spill.Close())
+	return exit.Cant("keep the examples", s.spill.Close())
 }
 
 // checkGroupable returns an error naming the shards that haven't stored their examples, if there are any.
@@ -198,7 +199,7 @@ func (s *shard) openOrder(groups int64) (*shards.Order, error) {
 		return nil, nil
 	}
 	o, err := shards.OpenOrder(s.dir.Shard(s.stage, s.number), groups)
-	return o, cant("continue the record log", err)
+	return o, exit.Cant("continue the record log", err)
 }
 
 // lockShard creates and locks the shard's folder. It returns an error if another process is working there.
@@ -210,12 +211,12 @@ func (r sharding) lockShard(context.Context) (err error) {
 	if r.run.lock, err = folder.Lock(r.run.plan.commandToContinue()); err != nil {
 		return exit.With(exit.Environment, err)
 	}
-	return cant("clean up the folder of the shard", r.run.lock.Sweep())
+	return exit.Cant("clean up the folder of the shard", r.run.lock.Sweep())
 }
 
 // finishShard closes the books of a shard that was built, and writes its manifest.
 func (r sharding) finishShard(ctx context.Context) error {
-	if err := r.run.out.books.close(); err != nil {
+	if err := r.run.out.Close(); err != nil {
 		return exit.Environmentf("can't write the list of drops: %w", err)
 	}
 	c, err := r.run.out.knowLog(r.run.plan.folder)
@@ -223,8 +224,8 @@ func (r sharding) finishShard(ctx context.Context) error {
 		return err
 	}
 	return r.seal(ctx, &shards.Done{
-		Seen: r.run.built.at.Seen, Groups: c.Groups, Records: c.Records, Books: r.run.out.books.Accounts(),
-		Counters: r.run.out.books.counters,
+		Seen: r.run.built.at.Seen, Groups: c.Groups, Records: c.Records, Books: r.run.out.Accounts(),
+		Counters: r.run.out.Counters,
 	})
 }
 
@@ -234,7 +235,7 @@ func (r sharding) seal(ctx context.Context, d *shards.Done) error {
 		return ctx.Err()
 	}
 	s := r.run.plan.shard
-	files, err := r.run.lock.Sums(r.run.out.known)
+	files, err := r.run.lock.Sums(r.run.out.Files)
 	if err == nil {
 		err = r.run.lock.Check()
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
 )
 
 // merging is the merge of a plan's shards into one run.
@@ -34,7 +35,7 @@ type merging struct {
 //
 // With LeaveWriting, the merge divides the rows among the shards and leaves the writing to them. When the shards have
 // written the rows, the next merge joins them.
-func openMerge(ctx context.Context, how Request, env Env) (*plan, error) {
+func openMerge(ctx context.Context, how Request, env stage.Env) (*plan, error) {
 	p, err := openPlan(ctx, how.Merge, env)
 	if err != nil {
 		return nil, err
@@ -99,7 +100,7 @@ func (p *plan) resumeMerge() error {
 		return err
 	}
 	p.resume, p.begun = true, b
-	return cant("clean up the run folder", p.lock.Sweep())
+	return exit.Cant("clean up the run folder", p.lock.Sweep())
 }
 
 // isDecided reports whether an earlier merge decided on the records and divided the rows.

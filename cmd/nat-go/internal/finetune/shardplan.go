@@ -17,6 +17,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
 	"github.com/nat-go/nat-go/internal/where"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/source"
@@ -37,7 +38,7 @@ type Planned struct {
 }
 
 // openDivision returns the plan of a run whose inputs are to be divided among shards.
-func openDivision(ctx context.Context, req Request, env Env) (*plan, error) {
+func openDivision(ctx context.Context, req Request, env stage.Env) (*plan, error) {
 	p, err := newPlan(ctx, req, env)
 	if err != nil {
 		return nil, err
@@ -100,7 +101,7 @@ func (r *run) divide(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	notes := slices.Concat(r.out.sum.Warnings, c.notes)
+	notes := slices.Concat(r.out.Warnings, c.notes)
 	r.out.sum.Planned = &Planned{Dir: r.plan.division, Notes: notes, Plan: &shards.Plan{
 		Version: shards.Version, NatGo: Version(), RunID: r.plan.RunID, Request: text, Inputs: c.inputs,
 		Decided: decided, Tasks: tasks, Shards: c.shards,
@@ -117,7 +118,7 @@ func (c *cutter) write(out *Planned) error {
 	if err == nil {
 		err = out.Dir.Write(out.Plan)
 	}
-	return cant("write the plan", err)
+	return exit.Cant("write the plan", err)
 }
 
 // cutter reads the inputs and cuts them at example boundaries into shards of roughly equal size.
@@ -162,7 +163,7 @@ func (c *cutter) cut(ctx context.Context, how *Division) error {
 	for c.failed == nil && len(c.shards) < c.number {
 		c.end(c.total)
 	}
-	return cant("write the plan", c.failed)
+	return exit.Cant("write the plan", c.failed)
 }
 
 // begin begins a shard.
@@ -184,7 +185,7 @@ func (c *cutter) endFull(place int64) error {
 	for c.failed == nil && c.isFull(place) {
 		c.end(place)
 	}
-	return cant("write the plan", c.failed)
+	return exit.Cant("write the plan", c.failed)
 }
 
 // isFull reports whether the current shard has reached its share at an offset counted over all inputs.
@@ -263,12 +264,12 @@ func (c *cutter) addExample(k int, at source.Cursor, divisible bool) error {
 	c.at.Examples++
 	place := c.before + at.Offset
 	if !divisible || !c.isFull(place) {
-		return cant("write the plan", c.failed)
+		return exit.Cant("write the plan", c.failed)
 	}
 	c.part.To = at
 	c.at.Parts = append(c.at.Parts, c.part)
 	c.part = shards.Part{Input: k, Part: source.Part{From: at}}
-	c.out.tell(Progress{Step: "plan", Done: place, Total: c.total, Unit: UnitByte})
+	c.out.Tell(stage.Progress{Step: "plan", Done: place, Total: c.total, Unit: stage.UnitByte})
 	return c.endFull(place)
 }
 

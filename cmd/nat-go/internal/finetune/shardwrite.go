@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,6 +18,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage/write"
 	"github.com/nat-go/nat-go/collator"
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/internal/durable"
@@ -34,7 +34,6 @@ type share struct {
 }
 
 func shareFile(f runfolder.Folder) string  { return filepath.Join(string(f), "share.json") }
-func shareDrops(f runfolder.Folder) string { return filepath.Join(string(f), "drops.jsonl") }
 func shareLines(f runfolder.Folder) string { return filepath.Join(string(f), "lines.jsonl") }
 
 // summary describes how much a shard wrote.
@@ -116,7 +115,7 @@ func (r merger) skipIfLeft(context.Context) error {
 	if r.run.plan.merging.cut == nil {
 		return nil
 	}
-	r.run.out.warn("the rows are already divided among the shards; nothing was done")
+	r.run.out.Warn("the rows are already divided among the shards; nothing was done")
 	r.reportLeft()
 	return errSealed
 }
@@ -132,12 +131,12 @@ func (r merger) reportLeft() {
 // divideBatches cuts the batches, divides them among the shards, and returns the collator's result as JSON.
 func (r collation) divideBatches(ctx context.Context) (json.RawMessage, error) {
 	m := r.plan.merging
-	drops, err := newListing(m.dir.CutDrops(), r.env.hide)
+	drops, err := r.out.NewList(m.dir.CutDrops())
 	if err != nil {
 		return nil, err
 	}
-	defer drops.abort()
-	cut, err := r.cutBatches(ctx, drops.list)
+	defer drops.Abort()
+	cut, err := r.cutBatches(ctx, drops.List)
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +149,7 @@ func (r collation) divideBatches(ctx context.Context) (json.RawMessage, error) {
 		err = durable.WriteFile(m.dir.CutScores(), scores)
 	}
 	if err == nil {
-		err = drops.close()
+		err = drops.Close()
 	}
 	if err != nil {
 		return nil, err
@@ -233,37 +232,7 @@ func (r sharding) writeRows(ctx context.Context, x recordlog.Range) (*dataset.Sh
 			return nil, err
 		}
 	}
-	drops, err := newListing(shareDrops(folder), r.run.env.hide)
-	if err != nil {
-		return nil, err
-	}
-	defer drops.abort()
-	spec := writing{r.run.plan, r.run.out, r.run.decisions}.spec(s.run.Records())
-	spec.Dropped, spec.NotKept = drops.list, drops.list
-	spec.Progress = func(first, _ uint64) {
-		r.run.out.tell(Progress{Step: "write", Done: int64(first - x.First), Unit: unitRecord})
-	}
-	written, err := dataset.WritePart(ctx, spec, withDecisions(recordlog.GroupsIn(spec.Log, x), r.run.decisions))
-	if err != nil {
-		return nil, err
-	}
-	return written, drops.close()
-}
-
-// withDecisions yields groups, or an error in place of a group whose records lack decisions.
-func withDecisions(
-	groups iter.Seq2[*recordlog.Group, error], d *curate.Decisions,
-) iter.Seq2[*recordlog.Group, error] {
-	return func(yield func(*recordlog.Group, error) bool) {
-		for g, err := range groups {
-			if n := d.Len(); err == nil && (g.First > n || uint64(len(g.Records)) > n-g.First) {
-				err = errors.New("invalid division of the data set: it has records without decisions")
-			}
-			if !yield(g, err) || err != nil {
-				return
-			}
-		}
-	}
+	return r.run.plan.writing(r.run.out, s.run, r.run.decisions).RunPart(ctx, x)
 }
 
 // maxScores is the maximum size of the file with the rollout rows' scores.
@@ -295,23 +264,24 @@ func (r sharding) writeBatches(ctx context.Context, t *tokens) (counts map[strin
 	})
 }
 
+// parts returns the rows that the shards wrote, or nil if writing wasn't left to them.
+func (m *merging) parts() (parts []write.Part) {
+	for i, x := range m.shares {
+		parts = append(parts, write.Part{Share: x.Rows, Folder: m.dir.Shard(shards.Write, i)})
+	}
+	return parts
+}
+
 // joinRows joins the text rows that the shards wrote, if writing was left to them, into m.rows.
 func (r merger) joinRows(ctx context.Context) (err error) {
 	m := r.run.plan.merging
 	if m.cut == nil {
 		return nil
 	}
-	var all []*dataset.Share
-	var dirs []string
-	s := dataset.Spec{Dir: r.run.plan.folder.Dataset(), Options: r.run.plan.options, Ready: r.run.out.know}
-	for i, x := range m.shares {
-		all, dirs = append(all, x.Rows), append(dirs, m.dir.Shard(shards.Write, i).Dataset())
-		if len(x.Rows.Formats) > 0 { // Formats is empty if no records are kept
-			s.Formats = r.run.plan.formats
-		}
-	}
-	m.rows, err = dataset.Join(ctx, s, all, dirs)
-	return cant("write the data set", err)
+	w := r.run.plan.writing(r.run.out, m.run, nil)
+	w.Parts = m.parts()
+	m.rows, err = w.Join(ctx)
+	return err
 }
 
 // joinBatches joins the batches that the shards wrote, and replays the drops of divideBatches.
@@ -321,7 +291,7 @@ func (r collation) joinBatches(ctx context.Context) (*collator.Result, error) {
 	if err := json.Unmarshal(m.cut.Collated, res); err != nil {
 		return nil, err
 	}
-	if err := r.out.books.replay(m.dir.CutDrops()); err != nil {
+	if err := r.out.Replay(m.dir.CutDrops()); err != nil {
 		return nil, err
 	}
 	if err := os.MkdirAll(folder.Batches(), 0o755); err != nil {
@@ -372,12 +342,12 @@ func (r collation) takeBatches(from runfolder.Folder, d *shards.Done) error {
 			return err
 		}
 		if os.Link(old, path) != nil {
-			if err := copyFile(path, old); err != nil {
+			if err := durable.CopyFile(path, old); err != nil {
 				return err
 			}
 		}
 		if r.plan.config.Collator.Teacher == nil { // with a teacher, the files are rewritten, so the hashes change
-			r.out.known = append(r.out.known, f)
+			r.out.Files = append(r.out.Files, f)
 		}
 	}
 	return nil
