@@ -85,7 +85,7 @@ type building struct {
 // examples and sends them to the builders' processes. Another receives the results in order and writes the log.
 func (r *run) build(ctx context.Context) (err error) {
 	if r.tokens != nil && r.in.canProve() {
-		r.in.prove = prover{r.plan.config.Collator.Policy, r.tokens}.prove
+		r.in.prove = r.tokens.Prover(r.plan.config.Collator.Policy)
 	}
 	defer r.started.close() // once the records are built, close the builders in the background
 	b := &building{

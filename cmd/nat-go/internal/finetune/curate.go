@@ -69,7 +69,7 @@ func (r *curation) curate(ctx context.Context, b *recording) (*curate.Decisions,
 // decide makes the decisions, or reads them if an earlier merge of the shards made them.
 func (r *curation) decide(ctx context.Context, b *recording) (*curate.Decisions, error) {
 	if m := r.plan.merging; r.plan.isDecided() {
-		return cutDecisions(m.dir, m.cut, r.plan.folder)
+		return cutDecisions(m.Dir, m.cut, r.plan.folder)
 	}
 	if r.benchmarks != nil {
 		if err := r.listOverlaps(ctx, b.index); err != nil {

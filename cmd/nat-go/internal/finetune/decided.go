@@ -20,6 +20,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/plugins"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage/collate"
 	"github.com/nat-go/nat-go/internal/objects"
 	"github.com/nat-go/nat-go/ttc/source"
 	"github.com/nat-go/nat-go/ttc/source/readers"
@@ -28,7 +29,7 @@ import (
 // decider collects everything that determines the bytes of the run's output, and detects changes to it.
 type decider struct {
 	plan   *plan
-	tokens *tokens // nil without a tokenizer
+	tokens *collate.Tokens // nil without a tokenizer
 }
 
 // decided returns hashes of everything that determines the bytes of the run's output, except its inputs and flags,
@@ -53,8 +54,8 @@ func (x decider) decided(salt string) (*runfolder.Decided, error) {
 	d.Add("rows", string(rows))
 	d.Add("formats", p.formatNames())
 	if t != nil {
-		d.Add("collator.tokenizer", t.tokenizer.Fingerprint())
-		d.Add("collator.template", t.template)
+		d.Add("collator.tokenizer", t.Fingerprint())
+		d.Add("collator.template", t.Template)
 	}
 	if c := p.config.Dataset.Scores; c != nil {
 		if err := addFiles(d, "dataset.scores.content", c.Path); err != nil {
@@ -271,7 +272,7 @@ func (x decider) acceptChanges() ([]string, error) {
 // checkPlanned returns an error listing everything that determines the bytes of the run's output and has changed since
 // its plan was made.
 func (x decider) checkPlanned() error {
-	was := x.plan.divided.plan.Decided
+	was := x.plan.divided.Plan.Decided
 	now, err := x.decided(was.Salt)
 	if err != nil {
 		return err

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/builders/dpo"
 	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/builders/sft"
@@ -22,6 +24,7 @@ import (
 	"github.com/nat-go/nat-go/internal/objects"
 	"github.com/nat-go/nat-go/internal/secret"
 	"github.com/nat-go/nat-go/internal/where"
+	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/source"
 	"github.com/nat-go/nat-go/ttc/source/readers"
 )
@@ -390,4 +393,49 @@ func (r *run) collect(ctx context.Context) error {
 	}
 	in.paths = paths
 	return cmp.Or(exit.Default(exit.Environment, in.identify(ctx)), err)
+}
+
+// canProve reports whether the run can check the claims of its inputs.
+func (in *inputs) canProve() bool {
+	return in.plan.config.Collator.Tokenizer != "" && in.plan.config.Collator.Policy != "" && in.source.OpenAll != nil
+}
+
+// asksForPolicy reports whether the inputs must name the model to be trained, because the run makes token rows from
+// rollouts and the configuration doesn't name the model.
+func (p *plan) asksForPolicy() bool {
+	if p.config.Collator.Tokenizer == "" || p.config.Collator.Policy != "" {
+		return false
+	}
+	return slices.ContainsFunc(p.config.Selected(), func(b config.Block) bool {
+		for _, own := range builtin.Builders() {
+			if i := own.Info(); i.Name == b.Type {
+				return slices.Contains(i.Kinds, builders.KindRollout)
+			}
+		}
+		return true // a plugin's builder may make rollouts
+	})
+}
+
+// countModels counts an example once for each model that sampled any part of it.
+func countModels(models map[string]int64, ex *ttc.Example) {
+	var names []string
+	add := func(name string) {
+		if name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	for i := range ex.Graph.Nodes {
+		if n := &ex.Graph.Nodes[i]; n.Message.Role == "assistant" && n.Sampled != ttc.No {
+			if n.Policy == "" {
+				add(ex.Policy)
+			}
+			add(n.Policy)
+		}
+	}
+	if len(ex.Candidates) > 0 {
+		add(ex.Policy)
+	}
+	for _, name := range names {
+		models[name]++
+	}
 }

@@ -51,13 +51,13 @@ type plan struct {
 	self    string              // path of this program
 	chosen  string              // choices made on the user's behalf about input and output
 	also    []string            // other records that the inputs could yield
-	keys    keyMapping          // the request's Map
+	keys    map[string]string   // the request's Map
 	resume  bool                // continue with an existing run folder
 	lock    *runfolder.Lock     // lock on an existing run folder
 	begun   *runfolder.Begun    // starting state of the run, if resume is set
 	made    string              // the command that starts the run; empty means nat-go run
 	command string              // the command that continues this work; empty means finetune resume
-	divided *divided            // the plan that divides the run into shards; nil means that it isn't divided
+	divided *shards.Parts       // the plan that divides the run into shards; nil means that it isn't divided
 	shard   *shard              // shard that this process makes, for a request with Shard
 	merging *merging            // merge of the shards, for a request with Merge
 	join    *joining            // runs that are joined, for a request with Join

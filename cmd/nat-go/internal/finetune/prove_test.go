@@ -16,7 +16,6 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/internal/oracletest"
-	"github.com/nat-go/nat-go/ttc/chat"
 )
 
 // loggedCall is a line of a request log: one call, with the number of tokens that its prompt is said to have had.
@@ -185,31 +184,6 @@ func TestRecordedFidelity(t *testing.T) {
 			}
 			if diff := cmp.Diff(c.gaps, gaps); diff != "" {
 				t.Errorf("refuted: %s", diff)
-			}
-		})
-	}
-}
-
-func TestIDsStandForTheAnswer(t *testing.T) {
-	call := chat.ToolCall{Name: "wc", Arguments: `{"path": "a.txt", "words": ["é", "x"]}`}
-	calling := chat.Message{ToolCalls: []chat.ToolCall{call}}
-	for name, c := range map[string]struct {
-		sampled string
-		answer  chat.Message
-		want    bool
-	}{
-		"text":                {"hello<|im_end|>", chat.Message{Text: " hello\n"}, true},
-		"another text":        {"hallo<|im_end|>", chat.Message{Text: "hello"}, false},
-		"other marks":         {"<think>h</think>hello", chat.Message{Reasoning: "h", Text: "hello"}, true},
-		"another reasoning":   {"<think>no</think>hello", chat.Message{Reasoning: "yes", Text: "hello"}, false},
-		"a call":              {`<c>{"wc":{"path":"a.txt","words":["\u00e9","x"]}}`, calling, true},
-		"a call in XML":       {`<wc><path>a.txt</path><w>é</w><w>x</w>`, calling, true},
-		"another argument":    {`wc {"path": "b.txt", "words": ["x"]}`, calling, false},
-		"the call of another": {`ls {"path": "a.txt", "words": ["x"]}`, calling, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got := saysSame(c.sampled, &c.answer); got != c.want {
-				t.Errorf("got %v", got)
 			}
 		})
 	}

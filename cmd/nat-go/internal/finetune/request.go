@@ -124,14 +124,14 @@ func (p *plan) loadConfig(ctx context.Context, env stage.Env) (err error) {
 		return exit.Usagef("--dataset %s requires --endpoint, to which the questions are sent. Specify "+
 			"existing runs with --from; set a command source's questions in its program's configuration", p.Dataset)
 	}
-	if p.keys, err = keyMap(p.Map); err != nil {
+	if p.keys, err = inspect.KeyMap(p.Map); err != nil {
 		return err
 	}
 	var fs []finding.Finding
 	switch {
 	case p.ConfigFile != "":
 		p.config, fs = config.Load(p.ConfigFile, opt)
-		flags := append(p.keys.overrides(p.config), builderOverrides(p.config, p.Builders)...)
+		flags := append(keyOverrides(p.config, p.keys), builderOverrides(p.config, p.Builders)...)
 		if len(flags) > 0 && !finding.Failed(fs) {
 			opt.Overrides = append(opt.Overrides, flags...)
 			p.config, fs = config.Load(p.ConfigFile, opt)
@@ -152,32 +152,9 @@ func (p *plan) loadConfig(ctx context.Context, env stage.Env) (err error) {
 	return nil
 }
 
-// keyMapping is the user's mapping of the input's keys: {"output": "response"}.
-type keyMapping map[string]string
-
-// keyMap parses the values of --map.
-func keyMap(pairs []string) (keyMapping, error) {
-	if len(pairs) == 0 {
-		return nil, nil
-	}
-	m := keyMapping{}
-	for _, p := range pairs {
-		name, key, ok := strings.Cut(p, "=")
-		if !ok || name == "" || strings.ContainsAny(name, ". ") {
-			return nil, exit.Usagef("--map %s: write NAME=KEY, where KEY is a key of the input: --map "+
-				"output=response", p)
-		}
-		if known := inspect.MapNames(); !slices.Contains(known, strings.TrimSuffix(name, "_key")) {
-			return nil, exit.Usagef("--map %s: unknown name %q; --map takes %s", p, name, strings.Join(known, ", "))
-		}
-		m[name] = key
-	}
-	return m, nil
-}
-
-// overrides returns overrides that set the keys of the configuration's source. It returns nil unless c has exactly one
+// keyOverrides returns overrides that set the keys of the configuration's source. It returns nil unless c has exactly one
 // source.
-func (m keyMapping) overrides(c *config.Config) (out []config.Override) {
+func keyOverrides(c *config.Config, m map[string]string) (out []config.Override) {
 	if c == nil || len(c.Sources) != 1 {
 		return nil
 	}

@@ -30,7 +30,7 @@ func (x decider) writeBegun(inputs []source.Input) error {
 	req.Overrides = nil // config.yml contains the overrides
 	salt := ""
 	if p.divided != nil {
-		salt = p.divided.plan.Decided.Salt
+		salt = p.divided.Plan.Decided.Salt
 	}
 	text, err := json.Marshal(req)
 	if err != nil {

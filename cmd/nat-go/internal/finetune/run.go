@@ -14,6 +14,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage/collate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage/train"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage/write"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -87,8 +88,8 @@ type run struct {
 
 	started   *processes
 	in        *inputs
-	ahead     *reader // a reader that has already started to read the first input, or nil
-	tokens    *tokens // nil without a tokenizer
+	ahead     *reader         // a reader that has already started to read the first input, or nil
+	tokens    *collate.Tokens // nil without a tokenizer
 	builders  []*builder
 	built     *recording
 	curation  *curation
@@ -145,7 +146,7 @@ func (r *run) curate(ctx context.Context) (err error) {
 func (r *run) write(ctx context.Context) (err error) {
 	w := r.plan.writing(r.out, r.plan.folder, r.decisions)
 	if m := r.plan.merging; m != nil {
-		w.Parts, w.Joined = m.parts(), m.rows
+		w.Parts, w.Joined = m.shares, m.rows
 	}
 	r.out.made.Dataset, err = w.Run(ctx)
 	return err
@@ -173,7 +174,36 @@ func (r *run) train(ctx context.Context) error {
 }
 
 func (r *run) collate(ctx context.Context) error {
-	return collation{r.plan, r.env, r.out, r.tokens, r.decisions, &r.built.at}.collate(ctx)
+	rows, batches, err := r.collation().Run(ctx)
+	r.out.made.Dataset, r.out.made.Batches = append(r.out.made.Dataset, rows...), batches
+	return err
+}
+
+// collation returns the stage that makes token batches.
+func (r *run) collation() collate.Stage {
+	p := r.plan
+	c := collate.Stage{
+		Account: r.out.Account, Folder: p.folder, Config: &p.config.Collator, Tokens: r.tokens, Decisions: r.decisions,
+		Formats: p.formats, Shards: p.divided,
+	}
+	if r.built != nil {
+		c.Seen, c.ByTask = r.built.at.Seen, r.built.at.Groups > 0
+	}
+	if m := p.merging; m != nil && m.cut != nil {
+		c.Parts, c.Collated = m.shares, m.cut.Collated
+	}
+	return c
+}
+
+// openTokens loads the tokenizer and the template. When the shards of a plan are run or merged, it also checks that
+// nothing has changed since the plan was made.
+func (r *run) openTokens(ctx context.Context) (err error) {
+	c := r.plan.config.Collator
+	c.TemplateTime = cmp.Or(r.plan.Now, c.TemplateTime)
+	if r.tokens, err = collate.Open(ctx, c, r.plan.rules.Split.Seed); err != nil || r.plan.divided == nil {
+		return err
+	}
+	return decider{r.plan, r.tokens}.checkPlanned()
 }
 
 // errSealed is returned by a stage whose output already exists. It ends the run successfully.
@@ -197,9 +227,9 @@ func (r *run) work(ctx context.Context) error {
 
 // close closes everything that the stages left open.
 func (r *run) close() {
-	r.tokens.close()
+	r.tokens.Close()
 	r.ahead.close()
-	r.plan.divided.close()
+	r.plan.divided.Close()
 	if r.built != nil && r.built.index != nil {
 		r.built.index.Close()
 	}

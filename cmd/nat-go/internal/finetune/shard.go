@@ -3,6 +3,7 @@ package finetune
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -23,12 +24,41 @@ import (
 
 // shard is one shard of a plan, and the stage that this process runs for it.
 type shard struct {
-	*divided
+	*shards.Parts
 	stage  shards.Stage
 	number int
 	of     *shards.Shard
 	run    runfolder.Folder // folder of the merged log and decisions, used by stage Write
 	spill  *group.Spill     // stores examples for stage Group; nil means that records are built from them
+}
+
+// openPlan reads the plan in dir and returns the run that the plan divides into shards.
+func openPlan(ctx context.Context, dir shards.Folder, env stage.Env) (*plan, error) {
+	parts, err := dir.Open()
+	if err != nil {
+		return nil, err
+	}
+	of := parts.Plan
+	if of.NatGo != Version() {
+		return nil, exit.Failedf("plan was made by nat-go %s; this is nat-go %s, and a data set is never "+
+			"made by two versions: make a new plan, or run its shards with the version that made it", of.NatGo,
+			Version())
+	}
+	var req Request
+	if err := json.Unmarshal(of.Request, &req); err != nil {
+		return nil, exit.Failedf("%s: %w", dir.Plan(), err)
+	}
+	config, err := durable.Open(dir.Config()) // unlike other configurations, a plan's can't be a pipe
+	if err != nil {
+		return nil, exit.Environmentf("can't read the plan: %w", err)
+	}
+	config.Close()
+	req.RunID, req.ConfigFile, req.Builders, req.Overrides = of.RunID, dir.Config(), nil, nil
+	p, err := newPlan(ctx, req, env)
+	if err == nil {
+		p.divided = parts
+	}
+	return p, err
 }
 
 // Shard identifies a stage of one of a plan's shards.
@@ -45,28 +75,28 @@ func openShard(ctx context.Context, of *Shard, env stage.Env) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &shard{divided: p.divided, stage: of.Stage, number: of.Number}
-	err = cmp.Or(shards.InPlan(s.number, len(s.plan.Shards), "--index"), s.plan.CheckStage(s.stage))
+	s := &shard{Parts: p.divided, stage: of.Stage, number: of.Number}
+	err = cmp.Or(shards.InPlan(s.number, len(s.Plan.Shards), "--index"), s.Plan.CheckStage(s.stage))
 	if err != nil {
 		return p, exit.With(exit.Usage, err)
 	}
-	if s.of, err = s.dir.Part(s.plan, s.number); err != nil {
+	if s.of, err = s.Dir.Part(s.Plan, s.number); err != nil {
 		return p, err
 	}
 	stage := ""
 	if s.stage != shards.Build {
 		stage = " --stage " + string(s.stage)
 	}
-	p.command = fmt.Sprintf("shard run %s%s --index %d", s.dir, stage, s.number)
-	s.run, p.shard, p.folder = p.folder, s, s.dir.Shard(s.stage, s.number)
-	if runfolder.Has(s.dir.Cut().Records()) { // this folder is a copy of a plan in object storage
-		s.run = s.dir.Cut()
+	p.command = fmt.Sprintf("shard run %s%s --index %d", s.Dir, stage, s.number)
+	s.run, p.shard, p.folder = p.folder, s, s.Dir.Shard(s.stage, s.number)
+	if runfolder.Has(s.Dir.Cut().Records()) { // this folder is a copy of a plan in object storage
+		s.run = s.Dir.Cut()
 	}
 	return p, nil
 }
 
 // stores reports whether the shard stores its examples for stage Group instead of building records from them.
-func (s *shard) stores() bool { return s != nil && s.stage == shards.Build && s.plan.Tasks }
+func (s *shard) stores() bool { return s != nil && s.stage == shards.Build && s.Plan.Tasks }
 
 // sharding provides the stages of a run that makes a shard.
 type sharding struct{ run *run }
@@ -81,7 +111,7 @@ func (r sharding) stages() []step {
 	case s.stores():
 		return slices.Concat(open, read, []step{r.store, r.finishShard})
 	}
-	build := []step{r.run.start, r.run.openBuilders, r.run.build, r.prepareRows, r.finishShard}
+	build := []step{r.run.start, r.run.openBuilders, r.run.build, r.prepare, r.finishShard}
 	return slices.Concat(open, read, build)
 }
 
@@ -89,7 +119,7 @@ func (r sharding) stages() []step {
 // is missing or has a different size.
 func (r sharding) checkSealed(context.Context) error {
 	s := r.run.plan.shard
-	d, err := s.dir.ReadDone(s.plan, s.stage, s.number)
+	d, err := s.Dir.ReadDone(s.Plan, s.stage, s.number)
 	if err != nil {
 		return exit.With(exit.Failed, err)
 	}
@@ -106,11 +136,11 @@ func (r sharding) checkSealed(context.Context) error {
 		}
 	}
 	if s.stage == shards.Write {
-		x, err := readShare(r.run.plan.folder, d)
+		x, err := shards.ReadOutput(r.run.plan.folder, d)
 		if err != nil {
 			return err
 		}
-		r.run.out.sum.Share = x.summary()
+		r.run.out.sum.Share = shareOf(x)
 	}
 	stage.AddAccounts(r.run.out.Book, d.Books)
 	for _, a := range d.Books {
@@ -136,7 +166,7 @@ func (r sharding) store(ctx context.Context) (err error) {
 	if err := recordlog.Reset(r.run.plan.folder.Records()); err != nil {
 		return exit.Environmentf("can't start the record log: %w", err)
 	}
-	s.spill, err = group.NewSpill(host.NewExampleCodec(), s.dir.Spill(s.number), len(s.plan.Shards))
+	s.spill, err = group.NewSpill(host.NewExampleCodec(), s.Dir.Spill(s.number), len(s.Plan.Shards))
 	if err != nil {
 		return exit.Environmentf("can't keep the examples: %w", err)
 	}
@@ -147,15 +177,24 @@ func (r sharding) store(ctx context.Context) (err error) {
 	return exit.Cant("keep the examples", s.spill.Close())
 }
 
+// prepare makes the token rows of the shard's records.
+func (r sharding) prepare(ctx context.Context) error {
+	c := r.run.collation()
+	if s := r.run.plan.shard; s.stage == shards.Group { // policies are counted when the examples are read
+		c.Seen = s.Seen()
+	}
+	return c.Prepare(ctx)
+}
+
 // checkGroupable returns an error naming the shards that haven't stored their examples, if there are any.
 func (s *shard) checkGroupable() error {
-	missing, err := s.read(shards.Build)
+	missing, err := s.Read(shards.Build)
 	if err != nil {
 		return err
 	}
 	if len(missing) > 0 {
 		return exit.Environmentf("tasks may have examples in all shards, and these shards have not been read yet: %s. "+
-			"`nat-go shard run %s --index I` reads one", shards.Array(missing), s.dir)
+			"`nat-go shard run %s --index I` reads one", shards.Array(missing), s.Dir)
 	}
 	return nil
 }
@@ -165,7 +204,7 @@ func (s *shard) addTo(ctx context.Context, index *group.Index) error {
 	if s == nil {
 		return nil
 	}
-	for i := range s.plan.Shards {
+	for i := range s.Plan.Shards {
 		if err := s.addSpilled(ctx, index, i); err != nil {
 			return err
 		}
@@ -176,8 +215,8 @@ func (s *shard) addTo(ctx context.Context, index *group.Index) error {
 // addSpilled adds the examples stored for this shard by the shard whose number is from. It returns an error if their
 // list doesn't match the manifest.
 func (s *shard) addSpilled(ctx context.Context, index *group.Index, from int) error {
-	folder, d := s.built(shards.Build, from)
-	path := s.dir.Spill(from)
+	folder, d := s.Built(shards.Build, from)
+	path := s.Dir.Spill(from)
 	list := group.SpillList(path)
 	sum, err := runfolder.ContentSum(list)
 	if err == nil && runfolder.Lookup(d.Files, folder.Rel(list)).XXH3 != sum {
@@ -198,7 +237,7 @@ func (s *shard) openOrder(groups int64) (*shards.Order, error) {
 	if s == nil || s.stage != shards.Group {
 		return nil, nil
 	}
-	o, err := shards.OpenOrder(s.dir.Shard(s.stage, s.number), groups)
+	o, err := shards.OpenOrder(s.Dir.Shard(s.stage, s.number), groups)
 	return o, exit.Cant("continue the record log", err)
 }
 
@@ -240,7 +279,7 @@ func (r sharding) seal(ctx context.Context, d *shards.Done) error {
 		err = r.run.lock.Check()
 	}
 	if err == nil {
-		d.NatGo, d.Plan, d.Stage, d.Shard, d.Files = Version(), s.plan.Sum, s.stage, s.number, files
+		d.NatGo, d.Plan, d.Stage, d.Shard, d.Files = Version(), s.Plan.Sum, s.stage, s.number, files
 		err = shards.WriteDone(r.run.plan.folder, d)
 	}
 	if err != nil {
@@ -263,20 +302,20 @@ func checkNames(b *builder) error {
 // takeFrom restricts reading to the shard's parts of the inputs. It returns an error if the inputs don't match the
 // plan.
 func (s *shard) takeFrom(in *inputs) error {
-	if in.collect != nil || len(in.paths) != len(s.plan.Inputs) {
+	if in.collect != nil || len(in.paths) != len(s.Plan.Inputs) {
 		return exit.Failedf("expected %s, got %d: the plan was made from other inputs",
-			ledger.Quantity(int64(len(s.plan.Inputs)), "input"), len(in.paths))
+			ledger.Quantity(int64(len(s.Plan.Inputs)), "input"), len(in.paths))
 	}
 	in.parts = map[int]*source.Part{}
 	for i := range s.of.Parts {
 		p := &s.of.Parts[i]
-		was, now := s.plan.Inputs[p.Input], in.began[p.Input]
+		was, now := s.Plan.Inputs[p.Input], in.began[p.Input]
 		if was.Path != now.Path || was.Size != now.Size {
 			return exit.Failedf("input %s has %d bytes, and %s had %d when the plan was made: make a plan in "+
 				"another folder, or put the file back as it was", now.Path, now.Size, was.Path, was.Size)
 		}
 		in.parts[p.Input] = &p.Part
-		in.planned = s.plan.Inputs
+		in.planned = s.Plan.Inputs
 	}
 	return nil
 }
@@ -316,7 +355,7 @@ func (p *plan) commandToContinue() string {
 func (p *plan) writeConfig(path string) (err error) {
 	var text []byte
 	if p.divided != nil {
-		text, err = durable.ReadFile(p.divided.dir.Config(), shards.MaxConfig)
+		text, err = durable.ReadFile(p.divided.Dir.Config(), shards.MaxConfig)
 	} else {
 		text, err = p.config.Source()
 	}

@@ -1,11 +1,9 @@
 package finetune
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"io/fs"
 	"path/filepath"
 
@@ -20,12 +18,12 @@ import (
 
 // merging is the merge of a plan's shards into one run.
 type merging struct {
-	*divided
+	*shards.Parts
 	run    runfolder.Folder  // folder of the merged run
 	ranges []recordlog.Range // ranges of the merged log for the shards to write, if writing is left to the shards
 	leave  bool              // only divide the rows among the shards, which will write them
 	cut    *shards.Cut       // how an earlier merge divided the rows; nil if they haven't been divided
-	shares []*share          // the outputs of all shards, if cut is set
+	shares []*shards.Output  // the outputs of all shards, if cut is set
 	rows   []runfolder.Written
 }
 
@@ -40,40 +38,25 @@ func openMerge(ctx context.Context, how Request, env stage.Env) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &merging{divided: p.divided, run: p.folder, leave: how.LeaveWriting}
-	p.made, p.command = "shard merge", "shard merge "+string(m.dir)
-	if err := m.checkComplete(); err != nil {
+	m := &merging{Parts: p.divided, run: p.folder, leave: how.LeaveWriting}
+	p.made, p.command = "shard merge", "shard merge "+string(m.Dir)
+	if err := m.CheckComplete(); err != nil {
 		return p, err
 	}
 	p.merging, p.DryRun, p.Detach = m, p.DryRun || how.DryRun, how.Detach
 	if err := p.resumeMerge(); err != nil {
 		return p, err
 	}
-	missing, err := m.readShares()
+	if m.cut, err = m.Dir.ReadCut(m.Plan); err != nil || m.cut == nil {
+		return p, err
+	}
+	var missing []int
+	m.shares, missing, err = m.Outputs()
 	if err == nil && len(missing) > 0 && !m.leave {
 		err = exit.Failedf("%s not written yet: %s. `nat-go shard run %s --stage write --index I` writes one",
-			shardsHave(len(missing), len(m.plan.Shards)), shards.Array(missing), m.dir)
+			shards.ShardsHave(len(missing), len(m.Plan.Shards)), shards.Array(missing), m.Dir)
 	}
 	return p, err
-}
-
-// readShares reads the shards' shares, if writing was left to them, and returns the shards that haven't written theirs
-// yet.
-func (m *merging) readShares() (missing []int, err error) {
-	if m.cut, err = m.dir.ReadCut(m.plan); err != nil || m.cut == nil {
-		return nil, err
-	}
-	if missing, err = m.read(shards.Write); err != nil || len(missing) > 0 {
-		return missing, err
-	}
-	for i := range m.plan.Shards {
-		x, err := readShare(m.built(shards.Write, i))
-		if err != nil {
-			return nil, err
-		}
-		m.shares = append(m.shares, x)
-	}
-	return nil, nil
 }
 
 // resumeMerge locks the run folder of an interrupted merge to continue it. It returns an error if that merge was
@@ -86,7 +69,7 @@ func (p *plan) resumeMerge() error {
 	if err != nil {
 		return exit.With(exit.Environment, err)
 	}
-	if b.Decided == nil || b.Decided.Salt != p.divided.plan.Decided.Salt {
+	if b.Decided == nil || b.Decided.Salt != p.divided.Plan.Decided.Salt {
 		return exit.Usagef("another run is already in %s: move it away", p.folder)
 	}
 	switch _, err := p.folder.ReadManifest(); {
@@ -150,12 +133,11 @@ func (r merger) joinLogs(ctx context.Context) error {
 // join adds the shards' logs. It first adds the groups from the shards' parts of the inputs, shard by shard, and then
 // the groups built from tasks, ordered by their first members.
 func (m *merging) join(ctx context.Context, j *recordlog.Writer, in *inputs) error {
-	err := m.inOrder(ctx, func(i int) (groups, error) { return m.log(j, shards.Build, i) })
-	if err == nil && m.plan.Tasks {
-		err = m.interleave(ctx, func(i int) (groups, error) { return m.log(j, shards.Group, i) })
-	}
-	if err != nil {
-		return err
+	for _, stage := range m.Plan.Stages() {
+		open := func(i int) (shards.Groups, error) { return m.log(j, stage, i) }
+		if err := m.Walk(ctx, stage, string(m.run), open); err != nil {
+			return err
+		}
 	}
 	at, err := m.cursor(in)
 	if err != nil {
@@ -170,12 +152,12 @@ func (m *merging) join(ctx context.Context, j *recordlog.Writer, in *inputs) err
 
 // cursor returns the position to record in the merged log's commit, which is the end of the inputs.
 func (m *merging) cursor(in *inputs) (at cursor, err error) {
-	at.Source.Run, at.Inputs, at.Seen = len(in.paths), m.plan.Inputs, m.seen()
-	if !m.plan.Tasks {
+	at.Source.Run, at.Inputs, at.Seen = len(in.paths), m.Plan.Inputs, m.Seen()
+	if !m.Plan.Tasks {
 		return at, nil
 	}
-	for i := range m.plan.Shards {
-		c, err := recordlog.ReadCommit(m.dir.Shard(shards.Group, i).Records())
+	for i := range m.Plan.Shards {
+		c, err := recordlog.ReadCommit(m.Dir.Shard(shards.Group, i).Records())
 		if err != nil {
 			return at, err
 		}
@@ -186,70 +168,7 @@ func (m *merging) cursor(in *inputs) (at cursor, err error) {
 
 // log opens a shard's log, whose hash the shard's manifest lists, as part of the joined log.
 func (m *merging) log(j *recordlog.Writer, stage shards.Stage, shard int) (*recordlog.Part, error) {
-	folder, done := m.built(stage, shard)
+	folder, done := m.Built(stage, shard)
 	path := folder.Rel(filepath.Join(folder.Records(), recordlog.LogName))
 	return j.Join(folder.Records(), runfolder.Lookup(done.Files, path).XXH3)
-}
-
-// groups iterates over the groups of one of a shard's stages. Each call to Next handles one group, and Next returns
-// io.EOF at the end.
-type groups interface {
-	Next() error
-	Close() error
-}
-
-// inOrder calls Next for all groups, shard by shard.
-func (m *merging) inOrder(ctx context.Context, open func(shard int) (groups, error)) error {
-	for i := range m.plan.Shards {
-		g, err := open(i)
-		if err != nil {
-			return err
-		}
-		for err == nil {
-			err = cmp.Or(ctx.Err(), g.Next())
-		}
-		if errors.Is(err, io.EOF) {
-			err = nil
-		}
-		if err := cmp.Or(err, g.Close()); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// interleave opens the groups of all shards, and calls Next for each group, ordered by first member. It returns an
-// error if a shard's number of groups differs from its number of positions.
-func (m *merging) interleave(ctx context.Context, open func(shard int) (groups, error)) (err error) {
-	var all []groups
-	defer func() {
-		for _, g := range all {
-			err = errors.Join(err, g.Close())
-		}
-	}()
-	for i := range m.plan.Shards {
-		g, err := open(i)
-		if err != nil {
-			return err
-		}
-		all = append(all, g)
-	}
-	unlike := errors.New("order.bin does not match its log: remove the shard's folder, and rerun the shard")
-	for shard, err := range m.dir.SortGroups(m.plan, string(m.run)) {
-		if err = cmp.Or(err, ctx.Err()); err == nil {
-			err = all[shard].Next()
-		}
-		if errors.Is(err, io.EOF) {
-			return unlike
-		}
-		if err != nil {
-			return err
-		}
-	}
-	for _, g := range all {
-		if err := g.Next(); !errors.Is(err, io.EOF) {
-			return cmp.Or(err, unlike)
-		}
-	}
-	return nil
 }

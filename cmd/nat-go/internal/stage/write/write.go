@@ -19,6 +19,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
 	"github.com/nat-go/nat-go/collator/rows"
 	"github.com/nat-go/nat-go/internal/durable"
@@ -39,14 +40,8 @@ type Stage struct {
 	Tokens    bool   // whether the run makes token batches
 	CopyTo    string // NAT's dataset_output_dir; empty means no copy
 	// Parts holds the rows that were written in parts, which Joined describes; nil means that Run writes the rows.
-	Parts  []Part
+	Parts  []*shards.Output
 	Joined []runfolder.Written
-}
-
-// Part is a part of the rows.
-type Part struct {
-	Share  *dataset.Share
-	Folder runfolder.Folder
 }
 
 // dropsOf returns the list of the drops from writing a part.
@@ -128,8 +123,8 @@ func (s Stage) Join(ctx context.Context) ([]runfolder.Written, error) {
 	var dirs []string
 	spec := dataset.Spec{Dir: s.Folder.Dataset(), Options: s.Options, Ready: s.Know}
 	for _, p := range s.Parts {
-		shares, dirs = append(shares, p.Share), append(dirs, p.Folder.Dataset())
-		if len(p.Share.Formats) > 0 { // Formats is empty if no records are kept
+		shares, dirs = append(shares, p.Rows), append(dirs, p.Folder.Dataset())
+		if len(p.Rows.Formats) > 0 { // Formats is empty if no records are kept
 			spec.Formats = s.Formats
 		}
 	}

@@ -1,4 +1,4 @@
-package finetune
+package collate
 
 import (
 	"cmp"
@@ -113,10 +113,10 @@ func base(name string) string {
 
 // teaching adds a teacher's columns to token batches.
 type teaching struct {
+	*stage.Account
 	config    *config.Collator
 	folder    runfolder.Folder
 	tokenizer *tokenizer.Tokenizer
-	out       *report
 }
 
 // teach processes the batches as configured in `collator.teacher`: it adds the teacher's columns, drops hints without
@@ -126,7 +126,7 @@ func (r teaching) teach(ctx context.Context, counts map[string]batch.Count) (*te
 	if c == nil || !needsTeacher(c, counts) {
 		return nil, nil
 	}
-	w := teacher.Work{Dropped: func(d teacher.Drop) { r.out.Drop(siteDrop(&d)) }}
+	w := teacher.Work{Dropped: func(d teacher.Drop) { r.Drop(siteDrop(&d)) }}
 	disconnect, err := r.askServers(&w)
 	if err != nil {
 		return nil, err
@@ -143,8 +143,8 @@ func (r teaching) teach(ctx context.Context, counts map[string]batch.Count) (*te
 	}
 	r.warnUntaught(rep.Groups)
 	r.warnSlow(rep.Weighed)
-	r.out.In(ledger.Teacher, "site", int64(rep.Sites))
-	r.out.Out(ledger.Teacher, "site", int64(rep.Kept()))
+	r.In(ledger.Teacher, "site", int64(rep.Sites))
+	r.Out(ledger.Teacher, "site", int64(rep.Kept()))
 	return rep, nil
 }
 
@@ -222,11 +222,11 @@ func (r teaching) warnUntaught(g *teacher.Taught) {
 		return
 	}
 	if g.Without > 0 {
-		r.out.Warn("collator.teacher: %d of %d groups of rollouts lack the teacher's columns", g.Without,
+		r.Warn("collator.teacher: %d of %d groups of rollouts lack the teacher's columns", g.Without,
 			g.Groups)
 	}
 	for _, reason := range slices.Sorted(maps.Keys(g.Failed)) {
-		r.out.Warn("collator.teacher: %d of %d rollouts lack the teacher's columns (%s): %s",
+		r.Warn("collator.teacher: %d of %d rollouts lack the teacher's columns (%s): %s",
 			g.Failed[reason], g.Rows, reason, g.Example[reason])
 	}
 }
@@ -237,7 +237,7 @@ func (r teaching) warnSlow(w *teacher.Weighed) {
 		return
 	}
 	if text := (kernels.Stats{Exact: int(w.Kernel.Exact), Active: int(w.Kernel.Rows)}).Slow(); text != "" {
-		r.out.Warn("collator.teacher: %s", text)
+		r.Warn("collator.teacher: %s", text)
 	}
 }
 
@@ -258,7 +258,7 @@ func (r teaching) scoring(unit string) func() {
 		mu.Lock()
 		defer mu.Unlock()
 		done++
-		r.out.Tell(stage.Progress{Step: "teacher", Done: done, Unit: unit})
+		r.Tell(stage.Progress{Step: "teacher", Done: done, Unit: unit})
 	}
 }
 

@@ -1,7 +1,6 @@
-package finetune
+package collate
 
 import (
-	"cmp"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -16,60 +15,55 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nat-go/nat-go/builders"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
 	"github.com/nat-go/nat-go/collator"
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/tokenizer"
 	"github.com/nat-go/nat-go/internal/objects"
 	"github.com/nat-go/nat-go/internal/terminal"
-	"github.com/nat-go/nat-go/ttc"
 	natjson "github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// tokens holds the components used to make token batches. It is nil for a run without a tokenizer.
-type tokens struct {
+// Tokens holds the components used to make token batches. It is nil for a run without a tokenizer.
+type Tokens struct {
 	tokenizer *tokenizer.Tokenizer
 	collator  *collator.Collator
 	policy    string // the model to be trained, if only the inputs name it
-	template  string
+	Template  string
 	time      time.Time // the time that strftime_now returns in the template
 }
 
-// openTokens loads the tokenizer and the template before anything is built, because a run that can't make its batches
-// should not start.
-func openTokens(ctx context.Context, p *plan) (*tokens, error) {
-	return stage.UnlessEnded(ctx, func() (*tokens, error) { return readTokens(ctx, p) })
-}
-
-func readTokens(ctx context.Context, p *plan) (*tokens, error) {
-	c := p.config.Collator
-	if c.Tokenizer == "" {
-		return nil, nil
-	}
-	t := &tokens{}
-	path, err := localTokenizer(ctx, c.Tokenizer)
-	if err == nil {
-		t.tokenizer, err = tokenizer.Load(path)
-	}
-	if err != nil {
-		return nil, exit.Environmentf("collator.tokenizer: %w", err)
-	}
-	if err := t.open(p, c); err != nil {
-		t.close()
-		return nil, err
-	}
-	return t, nil
+// Open loads the tokenizer and the template before anything is built, because a run that can't make its batches should
+// not start. It returns nil if the configuration doesn't name a tokenizer.
+func Open(ctx context.Context, c config.Collator, seed uint64) (*Tokens, error) {
+	return stage.UnlessEnded(ctx, func() (*Tokens, error) {
+		if c.Tokenizer == "" {
+			return nil, nil
+		}
+		t := &Tokens{}
+		path, err := localTokenizer(ctx, c.Tokenizer)
+		if err == nil {
+			t.tokenizer, err = tokenizer.Load(path)
+		}
+		if err != nil {
+			return nil, exit.Environmentf("collator.tokenizer: %w", err)
+		}
+		if err := t.open(c, seed); err != nil {
+			t.Close()
+			return nil, err
+		}
+		return t, nil
+	})
 }
 
 // localTokenizer returns the tokenizer's folder on this machine. A tokenizer in object storage is first copied to the
@@ -87,9 +81,8 @@ func localTokenizer(ctx context.Context, path string) (string, error) {
 		filepath.Join(cache, "nat-go", "tokenizers"))
 }
 
-func (t *tokens) open(p *plan, c config.Collator) error {
-	c.TemplateTime = cmp.Or(p.Now, c.TemplateTime)
-	cfg, err := CollatorConfig(c, p.rules.Split.Seed)
+func (t *Tokens) open(c config.Collator, seed uint64) error {
+	cfg, err := CollatorConfig(c, seed)
 	if err != nil {
 		return exit.With(exit.Usage, err)
 	}
@@ -97,7 +90,7 @@ func (t *tokens) open(p *plan, c config.Collator) error {
 	if cfg.Template, err = collator.TemplateText(t.tokenizer.Config, c.Template); err != nil {
 		return exit.Usagef("collator.template: %w", err)
 	}
-	t.template, t.time = cfg.Template, cfg.TemplateTime
+	t.Template, t.time = cfg.Template, cfg.TemplateTime
 	if cfg.Reference, err = readReference(c.Reference); err != nil {
 		return err
 	}
@@ -105,7 +98,11 @@ func (t *tokens) open(p *plan, c config.Collator) error {
 	return exit.Default(exit.Usage, err)
 }
 
-func (t *tokens) close() {
+// Fingerprint identifies the tokenizer.
+func (t *Tokens) Fingerprint() string { return t.tokenizer.Fingerprint() }
+
+// Close closes the tokenizer.
+func (t *Tokens) Close() {
 	if t != nil {
 		t.tokenizer.Close()
 	}
@@ -214,123 +211,110 @@ func templateVars(kwargs map[string]any) (*pyvalue.Dict, error) {
 	return v.Dict(), nil
 }
 
-// openTokens is the stage that loads the tokenizer and the template. When the shards of a plan are run or merged, it
-// also checks that nothing has changed since the plan was made.
-func (r *run) openTokens(ctx context.Context) (err error) {
-	if r.tokens, err = openTokens(ctx, r.plan); err != nil || r.plan.divided == nil {
-		return err
-	}
-	return decider{r.plan, r.tokens}.checkPlanned()
+// Stage makes token batches.
+type Stage struct {
+	*stage.Account
+	Folder    runfolder.Folder
+	Config    *config.Collator
+	Tokens    *Tokens // nil without a tokenizer
+	Decisions *curate.Decisions
+	Formats   []dataset.Format
+	Seen      source.Stats // statistics of the inputs
+	ByTask    bool         // whether all inputs were read and grouped before any record was built
+
+	Shards   *shards.Parts    // shards that made the rows; nil means that the rows are made from the log
+	Parts    []*shards.Output // batches that the shards wrote, if there are any
+	Collated json.RawMessage  // the result of Divide, for Parts
 }
 
-// collation is the stage that makes token batches.
-type collation struct {
-	plan      *plan
-	env       stage.Env
-	out       *report
-	tokens    *tokens // nil without a tokenizer
-	decisions *curate.Decisions
-	at        *cursor // position at the end of the inputs
-}
-
-// collate makes token batches from the records that the collator has a channel for.
-func (r collation) collate(ctx context.Context) error {
-	t := r.tokens
-	if t == nil || r.decisions.Kept() == 0 {
-		return nil
+// Run makes token batches from the records that the collator has a channel for. It returns the token rows that it wrote
+// for the data set, and a nil Batches if there is nothing to make.
+func (s Stage) Run(ctx context.Context) ([]runfolder.Written, *runfolder.Batches, error) {
+	t := s.Tokens
+	if t == nil || s.Decisions.Kept() == 0 {
+		return nil, nil, nil
 	}
-	folder := r.plan.folder
-	if err := os.RemoveAll(folder.Batches()); err != nil { // remove batches that an interrupted attempt left
-		return exit.Environmentf("can't make the batches: %w", err)
+	if err := os.RemoveAll(s.Folder.Batches()); err != nil { // remove batches that an interrupted attempt left
+		return nil, nil, exit.Environmentf("can't make the batches: %w", err)
 	}
 	done := func() {}
-	if r.env.Collating != nil {
-		done = r.env.Collating()
+	if s.Collating != nil {
+		done = s.Collating()
 	}
-	t.takePolicy(r.plan, &r.at.Seen, r.at.Groups > 0)
-	r.advisePolicy()
-	res, err := r.batches(ctx)
+	s.takePolicy()
+	s.advisePolicy()
+	res, err := s.batches(ctx)
 	done()
 	if err != nil {
-		return exit.Default(exit.Environment, fmt.Errorf("can't make the batches: %w", err))
+		return nil, nil, exit.Default(exit.Environment, fmt.Errorf("can't make the batches: %w", err))
 	}
-	stage.AddAccounts(r.out.Book, res.Accounts)
-	if advice := res.Stats.Sizes.Advice(r.plan.config.Collator.MaxLength); advice != "" {
-		r.out.Warn("collator.max_length is %d: %s", r.plan.config.Collator.MaxLength, advice)
+	stage.AddAccounts(s.Book, res.Accounts)
+	if advice := res.Stats.Sizes.Advice(s.Config.MaxLength); advice != "" {
+		s.Warn("collator.max_length is %d: %s", s.Config.MaxLength, advice)
 	}
 	if res.Apart > 0 {
-		r.out.Warn("collator.composer.rows example: the hints of %s in channel sdpo aren't in any step file, because "+
+		s.Warn("collator.composer.rows example: the hints of %s in channel sdpo aren't in any step file, because "+
 			"channel rl lacks the rollout's row or truncates it at a different place; these hints are only in "+
 			"the batches of channel sdpo", ledger.Quantity(int64(res.Apart), "row"))
 	}
-	if t.template == collator.PlainTemplate {
-		r.out.Warn("collator.tokenizer has no chat template: %s; set collator.template if the model has one",
+	if t.Template == collator.PlainTemplate {
+		s.Warn("collator.tokenizer has no chat template: %s; set collator.template if the model has one",
 			collator.PlainAdvice)
 	}
-	taught, err := teaching{&r.plan.config.Collator, folder, t.tokenizer, r.out}.teach(ctx, res.Counts)
+	taught, err := teaching{s.Account, s.Config, s.Folder, t.tokenizer}.teach(ctx, res.Counts)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	written, err := dataset.WriteTokens(folder, folder.Dataset(), r.plan.formats, r.out.Know)
+	written, err := dataset.WriteTokens(s.Folder, s.Folder.Dataset(), s.Formats, s.Know)
 	if err != nil {
-		return exit.Environmentf("can't write the token rows: %w", err)
+		return nil, nil, exit.Environmentf("can't write the token rows: %w", err)
 	}
-	r.out.made.Dataset = append(r.out.made.Dataset, written...)
-	r.out.made.Batches = &runfolder.Batches{
-		Teacher: taught, Tokenizer: t.tokenizer.Fingerprint(), TemplateTime: t.time.Format("2006-01-02T15:04:05"),
+	s.Info("token batches written", "counts", res.Counts)
+	return written, &runfolder.Batches{
+		Teacher: taught, Tokenizer: t.Fingerprint(), TemplateTime: t.time.Format("2006-01-02T15:04:05"),
 		Counts: res.Counts, Stats: res.Stats, Steps: res.Steps, Policy: t.policy,
-	}
-	r.out.Info("token batches written", "counts", res.Counts)
-	return nil
+	}, nil
 }
 
-// batches writes the batches. A merge of shards cuts them from the rows that the shards made, or joins the batches that
-// the shards wrote.
-func (r collation) batches(ctx context.Context) (*collator.Result, error) {
-	folder := string(r.plan.folder)
-	m := r.plan.merging
+// batches writes the batches. If shards made the rows, it cuts the batches from these, or joins the batches that the
+// shards wrote.
+func (s Stage) batches(ctx context.Context) (*collator.Result, error) {
 	switch {
-	case m == nil:
-		return r.tokens.collator.Collate(ctx, r.items(), folder, folder, r.out.Drop)
-	case m.cut != nil:
-		return r.joinBatches(ctx)
+	case s.Shards == nil:
+		return s.Tokens.collator.Collate(ctx, s.items(), string(s.Folder), string(s.Folder), s.Drop)
+	case s.Parts != nil:
+		return s.join(ctx)
 	}
-	cut, err := r.cutBatches(ctx, r.out.Drop)
+	cut, err := s.cut(ctx, s.Drop)
 	if err != nil {
 		return nil, err
 	}
 	defer cut.Close()
-	return cut.Write(ctx, folder)
-}
-
-// cutBatches cuts batches from the rows that the shards made.
-func (r collation) cutBatches(ctx context.Context, dropped func(ledger.Drop)) (*collator.Cut, error) {
-	m := r.plan.merging
-	return r.tokens.collator.CutKept(ctx, m.kept(ctx, r.decisions), m.readRow, string(r.plan.folder), dropped)
+	return cut.Write(ctx, string(s.Folder))
 }
 
 // items yields the records to collate, a group at a time. It includes dropped records, because the rewards of dropped
 // rollouts still count when the other rollouts for their task are compared.
-func (r collation) items() iter.Seq2[[]collator.Item, error] {
+func (s Stage) items() iter.Seq2[[]collator.Item, error] {
 	return func(yield func([]collator.Item, error) bool) {
-		for g, err := range recordlog.Groups(r.plan.folder.Records()) {
+		for g, err := range recordlog.Groups(s.Folder.Records()) {
 			if err != nil {
 				yield(nil, err)
 				return
 			}
-			items := r.tokens.items(g, r.decisions)
+			items := s.Tokens.items(g, s.Decisions)
 			if len(items) > 0 && !yield(items, nil) {
 				return
 			}
 			done := int64(g.First) + int64(len(g.Records))
-			r.out.Tell(stage.Progress{Step: "collate", Done: done, Total: int64(r.decisions.Len()), Unit: stage.UnitRecord})
+			s.Tell(stage.Progress{Step: "collate", Done: done, Total: int64(s.Decisions.Len()), Unit: stage.UnitRecord})
 		}
 	}
 }
 
 // items returns the records of a group that the collator has a channel for. d is nil if no decisions have been made
 // yet.
-func (t *tokens) items(g *recordlog.Group, d *curate.Decisions) []collator.Item {
+func (t *Tokens) items(g *recordlog.Group, d *curate.Decisions) []collator.Item {
 	var items []collator.Item
 	contents := g.Contents()
 	for i := range g.Records {
@@ -347,63 +331,21 @@ func (t *tokens) items(g *recordlog.Group, d *curate.Decisions) []collator.Item 
 	return items
 }
 
-// asksForPolicy reports whether the inputs must name the model to be trained, because the run makes token rows from
-// rollouts and the configuration doesn't name the model.
-func (p *plan) asksForPolicy() bool {
-	if p.config.Collator.Tokenizer == "" || p.config.Collator.Policy != "" {
-		return false
-	}
-	return slices.ContainsFunc(p.config.Selected(), func(b config.Block) bool {
-		for _, own := range builtin.Builders() {
-			if i := own.Info(); i.Name == b.Type {
-				return slices.Contains(i.Kinds, builders.KindRollout)
-			}
-		}
-		return true // a plugin's builder may make rollouts
-	})
-}
-
-// countModels counts an example once for each model that sampled any part of it.
-func countModels(models map[string]int64, ex *ttc.Example) {
-	var names []string
-	add := func(name string) {
-		if name != "" && !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
-	for i := range ex.Graph.Nodes {
-		if n := &ex.Graph.Nodes[i]; n.Message.Role == "assistant" && n.Sampled != ttc.No {
-			if n.Policy == "" {
-				add(ex.Policy)
-			}
-			add(n.Policy)
-		}
-	}
-	if len(ex.Candidates) > 0 {
-		add(ex.Policy)
-	}
-	for _, name := range names {
-		models[name]++
-	}
-}
-
 // takePolicy uses the only model named in the inputs as the model to be trained, if the configuration doesn't name one.
-// It does so only if byTask is set, which means that all inputs were read and grouped before any record was built;
-// otherwise, shards might choose different models.
-func (t *tokens) takePolicy(p *plan, seen *source.Stats, byTask bool) {
-	if t == nil || !byTask || !p.asksForPolicy() || len(seen.Models) != 1 {
-		return
-	}
-	for name := range seen.Models {
-		t.policy, t.collator = name, t.collator.For(name)
+// It does so only if ByTask is set; otherwise, shards might choose different models.
+func (s Stage) takePolicy() {
+	if t := s.Tokens; s.ByTask && s.Config.Policy == "" && len(s.Seen.Models) == 1 {
+		for name := range s.Seen.Models {
+			t.policy, t.collator = name, t.collator.For(name)
+		}
 	}
 }
 
 // advisePolicy warns if the model to be trained is unknown although the inputs name the models that sampled the
 // rollouts. In that case, no rollout counts as sampled by the model to be trained.
-func (r collation) advisePolicy() {
-	seen := &r.at.Seen
-	if r.tokens.policy != "" || !r.plan.asksForPolicy() || len(seen.Models) == 0 {
+func (s Stage) advisePolicy() {
+	seen := &s.Seen
+	if s.Tokens.policy != "" || s.Config.Policy != "" || len(seen.Models) == 0 {
 		return
 	}
 	names := slices.Sorted(maps.Keys(seen.Models))
@@ -415,6 +357,15 @@ func (r collation) advisePolicy() {
 			best = name
 		}
 	}
-	r.out.Warn("the rollouts were sampled by %s, and collator.policy doesn't say which model is to be trained, so "+
+	s.Warn("the rollouts were sampled by %s, and collator.policy doesn't say which model is to be trained, so "+
 		"all of them are off_policy: -o collator.policy=%s", strings.Join(of, ", "), terminal.Line(best))
+}
+
+// decided converts the decision on a record for use in token batches.
+func decided(d *curate.Decisions, ordinal uint64) (dropped bool, split batch.Split) {
+	x := d.At(ordinal)
+	if x.Validates() && !x.Trains() {
+		split = batch.Validation
+	}
+	return !x.Kept(), split
 }
