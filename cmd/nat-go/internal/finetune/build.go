@@ -15,6 +15,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/marks"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
@@ -54,7 +55,7 @@ type recording struct {
 	log      *recordlog.Writer
 	frame    *recordlog.Builder // frame for the group being logged
 	where    runFilter          // selects the records that are used
-	marked   marked
+	marks    *marks.Matches
 	at       cursor        // position in the inputs up to which groups are in the log
 	order    *shards.Order // in a shard's Group stage, the positions of the groups in the log; otherwise nil
 	scratch  []curate.Entry
@@ -62,7 +63,7 @@ type recording struct {
 
 // newRecording stores a recording with a new index in r.built.
 func newRecording(r *run) *recording {
-	b := &recording{plan: r.plan, out: r.out, builders: r.builders, marked: marked{seen: map[string]bool{}}}
+	b := &recording{plan: r.plan, out: r.out, builders: r.builders, marks: r.plan.marks.Matches()}
 	_, b.where = r.plan.where.Split(where.ExampleFields)
 	b.index = curate.NewIndex(r.plan.indexRules(), string(r.plan.folder))
 	r.built = b
@@ -263,9 +264,7 @@ func (b *recording) bookEntries(g *recordlog.Group, all []curate.Entry) {
 	var passed int64
 	for i := range all {
 		e := &all[i]
-		if b.plan.marks != nil {
-			b.marked.lookUp(b.plan.marks, e.Content, e.Ordinal)
-		}
+		b.marks.Add(e.Content, e.Ordinal)
 		if reason, dropped := e.Drop.Reason(); dropped {
 			b.out.Book.Drop(ledger.Drop{Stage: ledger.Gate, Reason: reason, Unit: stage.UnitRecord})
 		} else {

@@ -17,6 +17,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/inspect"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/marks"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
@@ -241,3 +242,22 @@ func (p *plan) chooseRules() (err error) {
 }
 
 func (p *plan) note(format string, a ...any) { p.notes = append(p.notes, fmt.Sprintf(format, a...)) }
+
+// gates returns the gates that each record must pass.
+func (p *plan) gates() curate.Gates {
+	return curate.Gates{Unfit: p.Compat.Gates(), MinFidelity: p.minFidelity, Overlaps: p.overlaps}
+}
+
+// exampleOf returns the name of a record's example for an error message. If the log can't be read, it names the record
+// instead.
+func (p *plan) exampleOf(ordinal uint64) string {
+	for g, err := range recordlog.Groups(p.folder.Records()) {
+		if err != nil {
+			break
+		}
+		if i := ordinal - g.First; i < uint64(len(g.Records)) {
+			return fmt.Sprintf("example %q", g.Records[i].Origin.Example)
+		}
+	}
+	return fmt.Sprintf("record %d", ordinal)
+}

@@ -15,6 +15,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage/collate"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage/decide"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage/train"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage/write"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -86,19 +87,19 @@ type run struct {
 	out  *report
 	lock *runfolder.Lock
 
-	started   *processes
-	in        *inputs
-	ahead     *reader         // a reader that has already started to read the first input, or nil
-	tokens    *collate.Tokens // nil without a tokenizer
-	builders  []*builder
-	built     *recording
-	curation  *curation
-	decisions *curate.Decisions
+	started    *processes
+	in         *inputs
+	ahead      *reader         // a reader that has already started to read the first input, or nil
+	tokens     *collate.Tokens // nil without a tokenizer
+	builders   []*builder
+	built      *recording
+	benchmarks *decide.Benchmarks
+	decisions  *curate.Decisions
 }
 
 func newRun(p *plan, env stage.Env) *run {
 	out := newReport(p, env)
-	return &run{plan: p, env: env, out: out, lock: p.lock, curation: &curation{plan: p, out: out}}
+	return &run{plan: p, env: env, out: out, lock: p.lock}
 }
 
 // pairsOf returns the first dpo builder that the configuration selects.
@@ -117,7 +118,7 @@ type step func(context.Context) error
 
 // stages returns the stages of the run, in order.
 func (r *run) stages() []step {
-	open := []step{r.find, r.openTokens, r.curation.readBenchmarks, r.openFolder, r.listDrops}
+	open := []step{r.find, r.openTokens, r.readBenchmarks, r.openFolder, r.listDrops}
 	dataSet := []step{r.write, r.collate, r.account}
 	train := []step{r.train}
 	switch p, m := r.plan, (merger{r}); {
@@ -138,9 +139,30 @@ func (r *run) stages() []step {
 	return slices.Concat([]step{r.start, r.find, r.readAhead}, open[1:], build, dataSet, train)
 }
 
-func (r *run) curate(ctx context.Context) (err error) {
-	r.decisions, err = r.curation.curate(ctx, r.built)
+func (r *run) readBenchmarks(ctx context.Context) (err error) {
+	r.benchmarks, err = decide.ReadBenchmarks(ctx, r.plan.config.Dataset.Contamination)
 	return err
+}
+
+func (r *run) curate(ctx context.Context) (err error) {
+	b := r.built
+	s := decide.Stage{
+		Account: r.out.Account, Folder: r.plan.folder, Index: b.index, Marks: b.marks, Benchmarks: r.benchmarks,
+		Seen: b.at.Seen,
+	}
+	if m := r.plan.merging; r.plan.isDecided() {
+		if s.Decided, err = m.Dir.Decisions(m.cut, r.plan.folder); err != nil {
+			return err
+		}
+	}
+	d, err := s.Run(ctx)
+	if err != nil {
+		return err
+	}
+	r.decisions, r.out.made.Overlaps, r.plan.overlaps = d.Decisions, d.Overlaps, d.Details
+	b.index.Close()
+	b.index = nil // free its memory
+	return nil
 }
 
 func (r *run) write(ctx context.Context) (err error) {

@@ -4,15 +4,14 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage/decide"
 )
 
 // The work of writing a data set is divided by rows, not by builder. Each shard writes the text rows for a range of the
@@ -96,11 +95,11 @@ func (r sharding) writeShard(ctx context.Context) error {
 		return exit.Environmentf("the data set is not divided yet: `nat-go shard merge %s --leave-writing` divides "+
 			"it, once all shards are built", s.Dir)
 	}
-	if r.run.decisions, err = cutDecisions(s.Dir, cut, s.run); err != nil {
+	if r.run.decisions, err = s.Dir.Decisions(cut, s.run); err != nil {
 		return err
 	}
 	if c := r.run.plan.config.Dataset.Contamination; c != nil {
-		if _, r.run.plan.overlaps, err = readOverlaps(s.run); err != nil {
+		if _, r.run.plan.overlaps, err = decide.ReadOverlaps(s.run); err != nil {
 			return err
 		}
 	}
@@ -118,29 +117,6 @@ func (r sharding) writeShard(ctx context.Context) error {
 	}
 	r.run.out.sum.Share = shareOf(made)
 	return r.seal(ctx, &shards.Done{})
-}
-
-// cutDecisions reads the decisions on which a cut was based. It returns an error if the log or the decisions have
-// changed since.
-func cutDecisions(dir shards.Folder, cut *shards.Cut, run runfolder.Folder) (*curate.Decisions, error) {
-	c, err := recordlog.ReadCommit(run.Records())
-	if err != nil {
-		return nil, exit.Environmentf("can't read the merged log: %w", err)
-	}
-	sum, err := runfolder.ContentSum(run.Decisions())
-	if err != nil {
-		return nil, exit.Environmentf("can't read the decisions: %w", err)
-	}
-	if c.XXH3 != cut.Log || sum != cut.Decisions {
-		return nil, exit.Failedf("%s is not the run that was divided: remove %s, and merge again", run,
-			filepath.Dir(dir.CutPath()))
-	}
-	d, err := (&dataset.Place{Run: run}).Decisions()
-	if err != nil {
-		return nil, exit.With(exit.Environment, err)
-	}
-	d.Warning = cut.Warning
-	return d, nil
 }
 
 // writeRows writes the rows of a range of the merged log.
