@@ -34,7 +34,7 @@ import (
 // account completes the list of drops, and writes NAT's progress files and, last, the manifest, which says whether the
 // run succeeded. If the run failed, account returns the reason.
 func (r *run) account(ctx context.Context) error {
-	out, made, seen := r.out, r.out.made, &r.built.at.Seen
+	out, made, seen := r.out, r.out.made, &r.built.At.Seen
 	// A merge writes its starting state only now, because the folder of an interrupted merge must not look like a run
 	// that can be resumed.
 	if r.plan.join != nil {

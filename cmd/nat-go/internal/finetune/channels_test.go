@@ -268,7 +268,7 @@ func convertsAsTheRun(t *testing.T, run runfolder.Folder) {
 	for _, name := range []string{
 		"sft_parquet/train.parquet", "skyrl_pretokenized/train.parquet", "trl/sft.jsonl", "trl/train.jsonl",
 	} {
-		if got := read(t, filepath.Join(to, name)); !bytes.Equal(got, read(t, filepath.Join(run.Dataset(), name))) {
+		if got := readFile(t, filepath.Join(to, name)); !bytes.Equal(got, readFile(t, filepath.Join(run.Dataset(), name))) {
 			t.Errorf("%s has other bytes than the run's", name)
 		}
 	}

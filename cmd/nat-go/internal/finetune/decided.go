@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/nat-go/nat-go/builders/sdpo"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/plugins"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
@@ -170,9 +171,9 @@ func addDumps(files map[string]string, dir string) error {
 func (x decider) addPlugins(d *runfolder.Decided) error {
 	p := x.plan
 	for _, b := range p.config.Selected() {
-		name, _ := splitType(b.Type)
+		name, _ := builtin.Split(b.Type)
 		key := "plugins." + name + ".program"
-		if name == builtinPlugin || d.Hashes[key] != "" {
+		if name == builtin.PluginName || d.Hashes[key] != "" {
 			continue
 		}
 		spec, err := plugins.Spec(name, p.config.Plugins, nil)

@@ -49,7 +49,7 @@ func TestHintsExample(t *testing.T) {
 		}
 	}
 	var m runfolder.Manifest
-	if err := json.Unmarshal(read(t, filepath.Join(out, "r", "manifest.json")), &m); err != nil {
+	if err := json.Unmarshal(readFile(t, filepath.Join(out, "r", "manifest.json")), &m); err != nil {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff(map[string]int64{

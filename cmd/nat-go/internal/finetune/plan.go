@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -21,6 +22,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage/read"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage/train"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/customizer"
@@ -248,6 +250,13 @@ func (p *plan) gates() curate.Gates {
 	return curate.Gates{Unfit: p.Compat.Gates(), MinFidelity: p.minFidelity, Overlaps: p.overlaps}
 }
 
+// request returns the request as a later command continues with it. The configuration file contains the overrides.
+func (p *plan) request() ([]byte, error) {
+	req := p.Request
+	req.Overrides = nil
+	return json.Marshal(req)
+}
+
 // exampleOf returns the name of a record's example for an error message. If the log can't be read, it names the record
 // instead.
 func (p *plan) exampleOf(ordinal uint64) string {
@@ -260,4 +269,17 @@ func (p *plan) exampleOf(ordinal uint64) string {
 		}
 	}
 	return fmt.Sprintf("record %d", ordinal)
+}
+
+// findInputs decides what to read.
+func (p *plan) findInputs(ctx context.Context) (*read.Inputs, error) {
+	in, err := read.Find(ctx, read.Options{
+		Config: p.config, From: p.From, Source: p.Source, Map: p.keys, Compat: p.Compat, NumRuns: p.trainer.NumRuns,
+		Limit: p.Limit, NATConfig: p.NATConfig, Existing: p.planning, Endpoint: p.Endpoint,
+		EndpointTimeout: p.EndpointTimeout, Dataset: p.Dataset, Where: p.where, Scores: p.scores, Rules: p.verdict,
+	})
+	if err == nil && in.PassedOver != nil {
+		p.PassedOver = in.PassedOver
+	}
+	return in, err
 }

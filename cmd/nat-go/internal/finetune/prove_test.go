@@ -66,7 +66,7 @@ func TestFidelityIsProven(t *testing.T) {
 				t.Error(diff)
 			}
 			var got []string
-			rows := string(read(t, filepath.Join(sum.DatasetDir, "messages", "rows.jsonl")))
+			rows := string(readFile(t, filepath.Join(sum.DatasetDir, "messages", "rows.jsonl")))
 			for line := range strings.Lines(rows) {
 				got = append(got, strings.TrimSpace(line[strings.Index(line, `"fidelity"`):]))
 			}
@@ -87,7 +87,7 @@ func TestFidelityIsProven(t *testing.T) {
 			if diff := cmp.Diff(c.rows, got); diff != "" {
 				t.Error(diff)
 			}
-			if c.min == "text" && !strings.Contains(string(read(t, filepath.Join(sum.RunDir, "dropped.jsonl"))),
+			if c.min == "text" && !strings.Contains(string(readFile(t, filepath.Join(sum.RunDir, "dropped.jsonl"))),
 				"partial, not text: prompt_tokens_differ") {
 				t.Error("the refused record's line doesn't give the reason")
 			}
@@ -131,7 +131,7 @@ finetuning: {enabled: true, trajectory_builder: all, output_dir: o}
 // with, and refutes it where one word or id was changed.
 func TestRecordedFidelity(t *testing.T) {
 	recorded := func(elem ...string) string {
-		return string(read(t, oracletest.Path(t, append([]string{"readers"}, elem...)...)))
+		return string(readFile(t, oracletest.Path(t, append([]string{"readers"}, elem...)...)))
 	}
 	counted := map[string]int64{"prompt_tokens": 4}
 	for name, c := range map[string]struct {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"io/fs"
 	"path/filepath"
 	"strings"
@@ -19,20 +18,17 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
 	"github.com/nat-go/nat-go/ttc"
-	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
 // writeBegun records the starting state of a run with these inputs in the run folder.
 func (x decider) writeBegun(inputs []source.Input) error {
 	p := x.plan
-	req := p.Request
-	req.Overrides = nil // config.yml contains the overrides
 	salt := ""
 	if p.divided != nil {
 		salt = p.divided.Plan.Decided.Salt
 	}
-	text, err := json.Marshal(req)
+	text, err := p.request()
 	if err != nil {
 		return err
 	}
@@ -182,44 +178,17 @@ func Reread(ctx context.Context, folder runfolder.Folder, f func(*ttc.Example) (
 	if err != nil {
 		return err
 	}
-	in, err := chooseInputs(ctx, p)
+	in, err := p.findInputs(ctx)
+	if err == nil {
+		err = in.CheckRereadable(b.Inputs)
+	}
 	if err != nil {
 		return err
 	}
-	if in.collect != nil {
-		return exit.Failedf("collected for the run")
-	}
-	if err := in.identify(ctx); err != nil {
-		return exit.With(exit.Environment, err)
-	}
-	if err := in.checkUnchanged(b.Inputs); err != nil {
-		return err
-	}
-	for k := range in.paths {
-		if enough, err := in.eachExample(ctx, k, f); err != nil || enough {
+	for k := range in.Runs() {
+		if enough, err := in.EachExample(ctx, k, f); err != nil || enough {
 			return err
 		}
 	}
 	return nil
-}
-
-// eachExample calls f for each example in collection run k until f returns true.
-func (in *inputs) eachExample(ctx context.Context, k int, f func(*ttc.Example) bool) (enough bool, err error) {
-	src, err := in.open(ctx, in.paths[k], source.Options{Drop: func(ledger.Drop) {}})
-	if err != nil {
-		return false, err
-	}
-	defer src.Close()
-	for {
-		e, _, err := src.Next(ctx)
-		if errors.Is(err, io.EOF) {
-			return false, nil
-		}
-		if err != nil {
-			return false, err
-		}
-		if e.Run = k; f(e) {
-			return true, nil
-		}
-	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"slices"
 	"syscall"
 
@@ -13,9 +14,12 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage/build"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage/collate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage/decide"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage/read"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage/train"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage/write"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -87,12 +91,11 @@ type run struct {
 	out  *report
 	lock *runfolder.Lock
 
-	started    *processes
-	in         *inputs
-	ahead      *reader         // a reader that has already started to read the first input, or nil
+	plugins    *build.Plugins
+	in         *read.Inputs
 	tokens     *collate.Tokens // nil without a tokenizer
-	builders   []*builder
-	built      *recording
+	builders   []*build.Builder
+	built      *build.Built
 	benchmarks *decide.Benchmarks
 	decisions  *curate.Decisions
 }
@@ -129,7 +132,7 @@ func (r *run) stages() []step {
 	case p.shard != nil:
 		return sharding{r}.stages()
 	case p.join != nil:
-		return slices.Concat(open, []step{joiner{r}.joinRuns, r.curate}, dataSet)
+		return slices.Concat(open, []step{r.joinRuns, r.curate}, dataSet)
 	case p.merging != nil && p.merging.leave:
 		return slices.Concat([]step{m.skipIfLeft}, open, []step{m.joinShards, m.leaveWriting})
 	case p.merging != nil:
@@ -137,6 +140,115 @@ func (r *run) stages() []step {
 	}
 	build := []step{r.openBuilders, r.collect, r.build, r.curate}
 	return slices.Concat([]step{r.start, r.find, r.readAhead}, open[1:], build, dataSet, train)
+}
+
+// start starts the plugin processes.
+func (r *run) start(ctx context.Context) error {
+	p := r.plan
+	r.plugins = &build.Plugins{
+		Env: r.env, Config: p.config, Folder: filepath.Dir(p.NATConfig), Compat: p.Compat, Rules: p.verdict,
+		Chosen: len(p.Formats) > 0,
+	}
+	return r.plugins.Start(ctx)
+}
+
+func (r *run) openBuilders(ctx context.Context) (err error) {
+	r.builders, err = r.plugins.Open(ctx)
+	return err
+}
+
+// find finds the inputs. A resumed run reads the same inputs again. A shard's Group stage and joined runs don't read
+// inputs.
+func (r *run) find(ctx context.Context) (err error) {
+	p := r.plan
+	switch s := p.shard; {
+	case p.join != nil:
+		r.in = &read.Inputs{Type: p.join.parts[0].manifest.Source}
+	case s != nil && s.stage == shards.Group:
+		r.in = &read.Inputs{}
+		return s.checkGroupable()
+	default:
+		if r.in, err = p.findInputs(ctx); err != nil {
+			return err
+		}
+		if s != nil {
+			return r.in.Restrict(s.Plan, s.of.Parts)
+		}
+		if p.resume {
+			err = r.in.CheckUnchanged(p.begun.Inputs)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	r.out.Info("inputs found", "source", r.in.Type, "folder", string(p.folder))
+	r.out.Warnings = slices.Concat(r.out.Warnings, p.notes, r.in.Notes)
+	r.out.sum.RunDir, r.out.sum.DatasetDir, r.out.made.Source = string(p.folder), p.folder.Dataset(), r.in.Type
+	return nil
+}
+
+// readAhead starts reading while the builders start. A resumed run doesn't know yet where to continue.
+func (r *run) readAhead(ctx context.Context) error {
+	if !r.plan.resume {
+		r.in.Ahead(ctx)
+	}
+	return nil
+}
+
+func (r *run) collect(ctx context.Context) error {
+	return r.in.Collect(ctx, r.out.Account, r.plan.folder)
+}
+
+func (r *run) build(ctx context.Context) error { return r.buildWith(ctx, r.building()) }
+
+func (r *run) buildWith(ctx context.Context, b build.Stage) error {
+	if r.tokens != nil && r.in.CanProve() {
+		r.in.Prove = r.tokens.Prover(r.plan.config.Collator.Policy)
+	}
+	defer r.plugins.Close() // once the records are built, close the builders in the background
+	if err := r.take(b.Run(ctx)); err != nil {
+		return err
+	}
+	for _, b := range r.builders {
+		if r.plan.divided != nil {
+			if err := b.CheckNames(); err != nil {
+				return err
+			}
+		}
+	}
+	seen := &r.built.At.Seen
+	reportScores(r.plan, r.out, seen.Examples)
+	r.out.Info("records built", "examples", seen.Examples, "candidates", seen.Candidates,
+		"records", r.out.Of(ledger.Gate, stage.UnitRecord).In)
+	return nil
+}
+
+// take keeps what was built, and adds the inputs to the manifest.
+func (r *run) take(built *build.Built, err error) error {
+	if r.built = built; err == nil {
+		r.out.made.Inputs, r.out.made.Counts.Candidates = built.At.Inputs, built.At.Seen.Candidates
+	}
+	return err
+}
+
+// building returns the stage that builds records.
+func (r *run) building() build.Stage {
+	p := r.plan
+	b := build.Stage{
+		Account: r.out.Account, Folder: p.folder, Gates: p.gates(), Where: p.where, Marks: p.marks, Compat: p.Compat,
+		History: r.out.history, Builders: r.builders, Inputs: r.in, GroupBytes: int64(p.config.Limits.Group),
+		KeepGoing: p.trainer.ContinueOnCollectionError,
+	}
+	if s := p.shard; s == nil && !p.isDecided() { // decisions depend on the records from all shards
+		b.Rules = p.rules
+		b.Rules.Name = p.exampleOf
+	} else if s != nil && s.stage == shards.Group {
+		b.Order, b.Spilled = true, s.addTo
+	}
+	if m := p.merging; m != nil && m.leave {
+		b.Logged = m.divide
+	}
+	return b
 }
 
 func (r *run) readBenchmarks(ctx context.Context) (err error) {
@@ -147,8 +259,8 @@ func (r *run) readBenchmarks(ctx context.Context) (err error) {
 func (r *run) curate(ctx context.Context) (err error) {
 	b := r.built
 	s := decide.Stage{
-		Account: r.out.Account, Folder: r.plan.folder, Index: b.index, Marks: b.marks, Benchmarks: r.benchmarks,
-		Seen: b.at.Seen,
+		Account: r.out.Account, Folder: r.plan.folder, Index: b.Index, Marks: b.Marks, Benchmarks: r.benchmarks,
+		Seen: b.At.Seen,
 	}
 	if m := r.plan.merging; r.plan.isDecided() {
 		if s.Decided, err = m.Dir.Decisions(m.cut, r.plan.folder); err != nil {
@@ -160,8 +272,8 @@ func (r *run) curate(ctx context.Context) (err error) {
 		return err
 	}
 	r.decisions, r.out.made.Overlaps, r.plan.overlaps = d.Decisions, d.Overlaps, d.Details
-	b.index.Close()
-	b.index = nil // free its memory
+	b.Index.Close()
+	b.Index = nil // free its memory
 	return nil
 }
 
@@ -209,7 +321,7 @@ func (r *run) collation() collate.Stage {
 		Formats: p.formats, Shards: p.divided,
 	}
 	if r.built != nil {
-		c.Seen, c.ByTask = r.built.at.Seen, r.built.at.Groups > 0
+		c.Seen, c.ByTask = r.built.At.Seen, r.built.At.Groups > 0
 	}
 	if m := p.merging; m != nil && m.cut != nil {
 		c.Parts, c.Collated = m.shares, m.cut.Collated
@@ -250,15 +362,13 @@ func (r *run) work(ctx context.Context) error {
 // close closes everything that the stages left open.
 func (r *run) close() {
 	r.tokens.Close()
-	r.ahead.close()
+	r.in.Close()
 	r.plan.divided.Close()
-	if r.built != nil && r.built.index != nil {
-		r.built.index.Close()
+	if r.built != nil && r.built.Index != nil {
+		r.built.Index.Close()
 	}
-	r.started.close()
-	if r.started != nil {
-		r.started.gone.Wait() // wait: closing has deadlines
-	}
+	r.plugins.Close()
+	r.plugins.Wait()
 }
 
 // reportScores warns if dataset.scores doesn't have a score for any example, and about rules that didn't score any

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,7 +18,6 @@ import (
 	"github.com/nat-go/nat-go/plugins/host"
 	"github.com/nat-go/nat-go/ttc/group"
 	"github.com/nat-go/nat-go/ttc/ledger"
-	"github.com/nat-go/nat-go/ttc/source"
 )
 
 // shard is one shard of a plan, and the stage that this process runs for it.
@@ -29,7 +27,6 @@ type shard struct {
 	number int
 	of     *shards.Shard
 	run    runfolder.Folder // folder of the merged log and decisions, used by stage Write
-	spill  *group.Spill     // stores examples for stage Group; nil means that records are built from them
 }
 
 // openPlan reads the plan in dir and returns the run that the plan divides into shards.
@@ -96,7 +93,7 @@ func openShard(ctx context.Context, of *Shard, env stage.Env) (*plan, error) {
 }
 
 // stores reports whether the shard stores its examples for stage Group instead of building records from them.
-func (s *shard) stores() bool { return s != nil && s.stage == shards.Build && s.Plan.Tasks }
+func (s *shard) stores() bool { return s.stage == shards.Build && s.Plan.Tasks }
 
 // sharding provides the stages of a run that makes a shard.
 type sharding struct{ run *run }
@@ -161,20 +158,22 @@ func AlreadyBuilt(stage shards.Stage) string {
 
 // store reads the shard's parts of the inputs, and stores the examples for stage Group. After an interruption, it
 // starts again from the beginning, which only repeats the reading.
-func (r sharding) store(ctx context.Context) (err error) {
+func (r sharding) store(ctx context.Context) error {
 	s := r.run.plan.shard
 	if err := recordlog.Reset(r.run.plan.folder.Records()); err != nil {
 		return exit.Environmentf("can't start the record log: %w", err)
 	}
-	s.spill, err = group.NewSpill(host.NewExampleCodec(), s.Dir.Spill(s.number), len(s.Plan.Shards))
+	spill, err := group.NewSpill(host.NewExampleCodec(), s.Dir.Spill(s.number), len(s.Plan.Shards))
 	if err != nil {
 		return exit.Environmentf("can't keep the examples: %w", err)
 	}
-	defer s.spill.Abort()
-	if err := r.run.build(ctx); err != nil {
+	defer spill.Abort()
+	b := r.run.building()
+	b.Spill = spill
+	if err := r.run.buildWith(ctx, b); err != nil {
 		return err
 	}
-	return exit.Cant("keep the examples", s.spill.Close())
+	return exit.Cant("keep the examples", spill.Close())
 }
 
 // prepare makes the token rows of the shard's records.
@@ -199,11 +198,8 @@ func (s *shard) checkGroupable() error {
 	return nil
 }
 
-// addTo adds the examples that all shards stored for this shard to an index. It does nothing if s is nil.
+// addTo adds the examples that all shards stored for this shard to an index.
 func (s *shard) addTo(ctx context.Context, index *group.Index) error {
-	if s == nil {
-		return nil
-	}
 	for i := range s.Plan.Shards {
 		if err := s.addSpilled(ctx, index, i); err != nil {
 			return err
@@ -231,16 +227,6 @@ func (s *shard) addSpilled(ctx context.Context, index *group.Index, from int) er
 	return exit.With(exit.Environment, err)
 }
 
-// openOrder continues the shard's file of group positions after the given number of groups. It returns nil unless this
-// is a shard's Group stage.
-func (s *shard) openOrder(groups int64) (*shards.Order, error) {
-	if s == nil || s.stage != shards.Group {
-		return nil, nil
-	}
-	o, err := shards.OpenOrder(s.Dir.Shard(s.stage, s.number), groups)
-	return o, exit.Cant("continue the record log", err)
-}
-
 // lockShard creates and locks the shard's folder. It returns an error if another process is working there.
 func (r sharding) lockShard(context.Context) (err error) {
 	folder := r.run.plan.folder
@@ -263,7 +249,7 @@ func (r sharding) finishShard(ctx context.Context) error {
 		return err
 	}
 	return r.seal(ctx, &shards.Done{
-		Seen: r.run.built.at.Seen, Groups: c.Groups, Records: c.Records, Books: r.run.out.Accounts(),
+		Seen: r.run.built.At.Seen, Groups: c.Groups, Records: c.Records, Books: r.run.out.Accounts(),
 		Counters: r.run.out.Counters,
 	})
 }
@@ -287,63 +273,6 @@ func (r sharding) seal(ctx context.Context, d *shards.Done) error {
 	}
 	r.run.out.sum.Status = runfolder.Completed
 	return nil
-}
-
-// checkNames returns an error if a builder has more reasons or counters than are counted separately. A run on one
-// machine counts the first maxNames separately, but which ones are first depends on the groups in all earlier shards.
-func checkNames(b *builder) error {
-	if !b.over && len(b.kinds) <= maxNames && len(b.names) <= maxNames {
-		return nil
-	}
-	return exit.Failedf("builder %s has more than %d reasons or counters, which shards can't count "+
-		"separately: run it on one machine", b.name, maxNames)
-}
-
-// takeFrom restricts reading to the shard's parts of the inputs. It returns an error if the inputs don't match the
-// plan.
-func (s *shard) takeFrom(in *inputs) error {
-	if in.collect != nil || len(in.paths) != len(s.Plan.Inputs) {
-		return exit.Failedf("expected %s, got %d: the plan was made from other inputs",
-			ledger.Quantity(int64(len(s.Plan.Inputs)), "input"), len(in.paths))
-	}
-	in.parts = map[int]*source.Part{}
-	for i := range s.of.Parts {
-		p := &s.of.Parts[i]
-		was, now := s.Plan.Inputs[p.Input], in.began[p.Input]
-		if was.Path != now.Path || was.Size != now.Size {
-			return exit.Failedf("input %s has %d bytes, and %s had %d when the plan was made: make a plan in "+
-				"another folder, or put the file back as it was", now.Path, now.Size, was.Path, was.Size)
-		}
-		in.parts[p.Input] = &p.Part
-		in.planned = s.Plan.Inputs
-	}
-	return nil
-}
-
-// ended returns the error that stops reading path k at the limit or at the end of the shard's part. It is io.EOF, or a
-// different error if the part doesn't end where the plan says.
-func (in *inputs) ended(k int, at source.Cursor) error {
-	if p := in.parts[k]; p != nil {
-		if at.Run = p.To.Run; at != p.To {
-			return in.otherThanPlanned(k)
-		}
-	}
-	return io.EOF
-}
-
-// exhausted returns io.EOF at the end of path k. For a shard, it returns a different error if the content doesn't match
-// the plan.
-func (in *inputs) exhausted(k int, read []source.Input) error {
-	n := len(read)
-	if in.planned != nil && (n == 0 || read[n-1].Sum != in.planned[k].Sum || in.parts[k].To.Row > 0) {
-		return in.otherThanPlanned(k)
-	}
-	return io.EOF
-}
-
-func (in *inputs) otherThanPlanned(k int) error {
-	return exit.Failedf("input %s changed since the plan was made: make a plan in another folder, or put the "+
-		"file back as it was", in.paths[k])
 }
 
 // commandToContinue returns the command, without "nat-go", that continues the run or the shard.

@@ -2,10 +2,8 @@ package finetune
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io/fs"
-	"path/filepath"
 
 	"golang.org/x/sync/errgroup"
 
@@ -14,6 +12,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage/build"
 )
 
 // merging is the merge of a plan's shards into one run.
@@ -96,11 +95,12 @@ type merger struct{ run *run }
 
 // joinShards joins the shards' logs. It then decides on the records and, concurrently, joins the rows.
 func (r merger) joinShards(ctx context.Context) error {
-	if err := r.joinLogs(ctx); err != nil {
+	err := build.JoinShards(ctx, r.run.plan.divided, r.run.plan.folder, r.run.in.Runs())
+	if err != nil {
 		return err
 	}
 	for _, block := range r.run.plan.config.Selected() {
-		r.run.builders = append(r.run.builders, &builder{name: block.Name}) // for recordNames
+		r.run.builders = append(r.run.builders, &build.Builder{Name: block.Name}) // counts the names in the log
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return r.joinRows(ctx) })
@@ -111,64 +111,4 @@ func (r merger) joinShards(ctx context.Context) error {
 		return r.run.curate(ctx)
 	})
 	return g.Wait() // wait: both goroutines watch ctx
-}
-
-// joinLogs joins the shards' logs into the run's log, unless that is already complete.
-func (r merger) joinLogs(ctx context.Context) error {
-	dir := r.run.plan.folder.Records()
-	if c, err := recordlog.ReadCommit(dir); err == nil && c.Done {
-		return nil
-	}
-	j, err := recordlog.Create(dir)
-	if err != nil {
-		return exit.Environmentf("can't join the record logs: %w", err)
-	}
-	defer j.Close()
-	if err := r.run.plan.merging.join(ctx, j, r.run.in); err != nil {
-		return logError("join the record logs", err)
-	}
-	return nil
-}
-
-// join adds the shards' logs. It first adds the groups from the shards' parts of the inputs, shard by shard, and then
-// the groups built from tasks, ordered by their first members.
-func (m *merging) join(ctx context.Context, j *recordlog.Writer, in *inputs) error {
-	for _, stage := range m.Plan.Stages() {
-		open := func(i int) (shards.Groups, error) { return m.log(j, stage, i) }
-		if err := m.Walk(ctx, stage, string(m.run), open); err != nil {
-			return err
-		}
-	}
-	at, err := m.cursor(in)
-	if err != nil {
-		return err
-	}
-	text, err := json.Marshal(at)
-	if err != nil {
-		return err
-	}
-	return j.Commit(text, true)
-}
-
-// cursor returns the position to record in the merged log's commit, which is the end of the inputs.
-func (m *merging) cursor(in *inputs) (at cursor, err error) {
-	at.Source.Run, at.Inputs, at.Seen = len(in.paths), m.Plan.Inputs, m.Seen()
-	if !m.Plan.Tasks {
-		return at, nil
-	}
-	for i := range m.Plan.Shards {
-		c, err := recordlog.ReadCommit(m.Dir.Shard(shards.Group, i).Records())
-		if err != nil {
-			return at, err
-		}
-		at.Groups += int64(c.Groups)
-	}
-	return at, nil
-}
-
-// log opens a shard's log, whose hash the shard's manifest lists, as part of the joined log.
-func (m *merging) log(j *recordlog.Writer, stage shards.Stage, shard int) (*recordlog.Part, error) {
-	folder, done := m.Built(stage, shard)
-	path := folder.Rel(filepath.Join(folder.Records(), recordlog.LogName))
-	return j.Join(folder.Records(), runfolder.Lookup(done.Files, path).XXH3)
 }

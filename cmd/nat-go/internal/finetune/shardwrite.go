@@ -44,11 +44,8 @@ func (r merger) leaveWriting(ctx context.Context) error {
 }
 
 // divide starts a new range of the merged log at g if the current range has reached its share of the log's bytes.
-func (m *merging) divide(g *recordlog.Group, bytes int64) {
-	if m == nil || !m.leave {
-		return
-	}
-	for n := len(m.Plan.Shards); len(m.ranges) < n && g.Offset >= bytes/int64(n)*int64(len(m.ranges)); {
+func (m *merging) divide(g *recordlog.Group, c recordlog.Commit) {
+	for n := len(m.Plan.Shards); len(m.ranges) < n && g.Offset >= c.Bytes/int64(n)*int64(len(m.ranges)); {
 		m.ranges = append(m.ranges, recordlog.Range{Offset: g.Offset, First: g.First})
 	}
 }

@@ -9,9 +9,9 @@ import (
 	"io"
 	"time"
 
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage/build"
 	"github.com/nat-go/nat-go/collator"
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/tokenizer"
@@ -26,7 +26,7 @@ type Service struct {
 	settings  *Settings
 	tokenizer *tokenizer.Tokenizer
 	collator  *collator.Collator
-	builders  []*finetune.Direct // one for each channel
+	builders  []*build.Direct // one for each channel
 	closers   []io.Closer
 	decoder   *readers.TracesDecoder
 	policy    string

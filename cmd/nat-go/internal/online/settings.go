@@ -14,7 +14,7 @@ import (
 	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage/build"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage/collate"
 	"github.com/nat-go/nat-go/collator"
 	"github.com/nat-go/nat-go/collator/batch"
@@ -211,7 +211,7 @@ func (v *Service) openBuilders(cfg *config.Config) error {
 		if b == nil {
 			return problem(badSettings, block.Pointer(), "%s", found[len(found)-1].Message)
 		}
-		v.builders = append(v.builders, finetune.NewDirect(c, f.Info(), b))
+		v.builders = append(v.builders, build.NewDirect(c, f.Info(), b))
 		if closer, ok := b.(io.Closer); ok {
 			v.closers = append(v.closers, closer)
 		}

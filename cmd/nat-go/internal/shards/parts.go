@@ -73,12 +73,12 @@ func (p *Parts) Seen() (all source.Stats) {
 	return all
 }
 
-// Records returns the number of records that the shards built in a stage.
-func (p *Parts) Records(stage Stage) (n uint64) {
+// Count returns the numbers of groups and records that the shards built in a stage.
+func (p *Parts) Count(stage Stage) (groups, records uint64) {
 	for _, done := range p.done[stage] {
-		n += done.Records
+		groups, records = groups+done.Groups, records+done.Records
 	}
-	return n
+	return groups, records
 }
 
 // RowStage returns the stage that makes token rows.

@@ -83,7 +83,7 @@ func (s Stage) kept(ctx context.Context) iter.Seq2[collator.KeptGroup, error] {
 		d, all := s.Decisions, s.Shards
 		first := uint64(0)
 		if all.Plan.Tasks { // the merged log begins with the groups of stage Build, which weren't tokenised
-			first = all.Records(shards.Build)
+			_, first = all.Count(shards.Build)
 		}
 		ends := make([]int64, len(all.Plan.Shards))
 		err := all.Heads(ctx, string(s.Folder), func(shard int, h shards.Head) error {

@@ -1,4 +1,4 @@
-package finetune
+package build
 
 import (
 	"fmt"
@@ -96,7 +96,7 @@ func TestCandidatesNeverVanish(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := group()
 			c.result.Group = g
-			b := &builder{name: "b", picks: true}
+			b := &Builder{Name: "b", picks: true}
 			f := recordlog.NewBuilder([]string{"b"})
 			f.Begin(g)
 			b.log(f, 0, 0, &c.result, new(keeping))
@@ -129,7 +129,7 @@ func TestCandidatesNeverVanish(t *testing.T) {
 // told apart, none is lost, and a run that continues from its log tells the same ones apart.
 func TestReasonsAreLimited(t *testing.T) {
 	g := &ttc.Group{Key: "g", Examples: []*ttc.Example{{ID: "a"}}}
-	b, resumed := &builder{name: "b"}, &builder{name: "b"}
+	b, resumed := &Builder{Name: "b"}, &Builder{Name: "b"}
 	kinds, names, drops, counts := map[stage.DropKind]bool{}, map[string]bool{}, int64(0), int64(0)
 	for i := range 3000 {
 		if i == 1500 {

@@ -1,4 +1,4 @@
-package finetune
+package build
 
 import (
 	"context"
@@ -19,10 +19,11 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
-// builder is one of the run's builders, with a session to its process.
-type builder struct {
-	name  string // in the YAML
-	unit  builders.Unit
+// Builder is one of the run's builders, with a session to its process. A Builder with only a name counts the names in a
+// log.
+type Builder struct {
+	Name  string // in the YAML
+	Unit  builders.Unit
 	picks bool                // whether the builder builds preferences or demonstrations
 	rules *readers.ScoreRules // the rules in dataset.score_rules; nil means none
 
@@ -32,21 +33,21 @@ type builder struct {
 	session *host.Session
 }
 
-func newBuilder(name string, unit builders.Unit, kinds []builders.Kind) builder {
-	return builder{name: name, unit: unit, picks: slices.ContainsFunc(kinds, func(k builders.Kind) bool {
+func newBuilder(name string, unit builders.Unit, kinds []builders.Kind) Builder {
+	return Builder{Name: name, Unit: unit, picks: slices.ContainsFunc(kinds, func(k builders.Kind) bool {
 		return k == builders.KindPreference || k == builders.KindDemonstration
 	})}
 }
 
-func (b *builder) failed(err error) error {
-	return exit.With(exit.Environment, fmt.Errorf("builder %s: %w", b.name, err))
+func (b *Builder) failed(err error) error {
+	return exit.With(exit.Environment, fmt.Errorf("builder %s: %w", b.Name, err))
 }
 
 // result is a builder's output for a group.
 type result = host.Result
 
 // receive receives the results for g, which must be the next group that the builder answers.
-func (b *builder) receive(ctx context.Context, g *ttc.Group) (*result, error) {
+func (b *Builder) receive(ctx context.Context, g *ttc.Group) (*result, error) {
 	res, err := b.session.Recv(ctx)
 	if err != nil {
 		return nil, b.failed(err)
@@ -60,7 +61,7 @@ func (b *builder) receive(ctx context.Context, g *ttc.Group) (*result, error) {
 // log puts a builder's results into the group's frame. Each candidate that no record uses is dropped once, with a
 // reason. If the group has no candidates, or the builder works on whole examples, unused examples are dropped instead.
 // index is the builder's index. first is the index, in the frame's group, of the first example in res.Group.
-func (b *builder) log(f *recordlog.Builder, index, first int, res *result, keep *keeping) {
+func (b *Builder) log(f *recordlog.Builder, index, first int, res *result, keep *keeping) {
 	for _, d := range res.Drops {
 		if d.N() < 0 || d.N() > maxDropCount {
 			res.Reason, res.Err = builders.BuilderFailed, fmt.Errorf("invalid drop count %d", d.N())
@@ -100,7 +101,7 @@ func (b *builder) log(f *recordlog.Builder, index, first int, res *result, keep 
 
 // logDrops logs the builder's drops. It then drops the remaining units of the account, which the builder neither used
 // nor dropped; left is the number of these units.
-func (b *builder) logDrops(f *recordlog.Builder, a *account, drops []ledger.Drop, left int64) {
+func (b *Builder) logDrops(f *recordlog.Builder, a *account, drops []ledger.Drop, left int64) {
 	for _, d := range drops {
 		if d.Unit != a.unit && d.Unit != stage.UnitPair {
 			f.Account(ledger.Build, d.Unit, d.N(), 0)
@@ -114,13 +115,13 @@ func (b *builder) logDrops(f *recordlog.Builder, a *account, drops []ledger.Drop
 
 // keeping decides which records in a group are used.
 type keeping struct {
-	runFilter
+	where.Filter[*where.Subject]
 	subject where.Subject
 }
 
 // logRecords logs the records that the builder produced. A record is dropped if dataset.where excludes it, or if it
 // refers to something that its group doesn't contain.
-func (b *builder) logRecords(f *recordlog.Builder, index, first int, res *result, keep *keeping) {
+func (b *Builder) logRecords(f *recordlog.Builder, index, first int, res *result, keep *keeping) {
 	found := evidence{rules: b.rules, group: res.Group}
 	for _, r := range res.Records {
 		head := *r.Header()
@@ -131,7 +132,7 @@ func (b *builder) logRecords(f *recordlog.Builder, index, first int, res *result
 		}
 		why := ledger.Drop{Unit: stage.UnitRecord, Turn: head.Turn}
 		if within := head.Example >= 0 && head.Example < len(res.Group.Examples); within {
-			keep.subject.Example, keep.subject.Builder = res.Group.Examples[head.Example], b.name
+			keep.subject.Example, keep.subject.Builder = res.Group.Examples[head.Example], b.Name
 			keep.subject.Record = r
 			why.Detail = keep.FirstFailing(&keep.subject)
 		}
@@ -151,24 +152,24 @@ func (b *builder) logRecords(f *recordlog.Builder, index, first int, res *result
 const maxNames = 1000
 
 // recordNames adds the kinds of the builder's drops and its counters' names in a logged group to b.kinds and b.names.
-func (b *builder) recordNames(g *recordlog.Group) {
+func (b *Builder) recordNames(g *recordlog.Group) {
 	if b.kinds == nil {
 		b.kinds, b.names = map[stage.DropKind]bool{}, map[string]bool{}
 	}
 	for i := range g.Drops {
-		if d := &g.Drops[i]; d.Builder == b.name {
+		if d := &g.Drops[i]; d.Builder == b.Name {
 			b.kinds[stage.KindOf(d)] = true
 		}
 	}
 	for _, c := range g.Counts {
-		if c.Builder == b.name {
+		if c.Builder == b.Name {
 			b.names[c.Name] = true
 		}
 	}
 }
 
 // limit renames new drop reasons and counters in a result once the builder has used maxNames of them.
-func (b *builder) limit(res *result) {
+func (b *Builder) limit(res *result) {
 	kinds, names := map[stage.DropKind]bool{}, map[string]bool{}
 	for i := range res.Drops {
 		d := &res.Drops[i]
@@ -190,7 +191,7 @@ func (b *builder) limit(res *result) {
 
 // admits reports whether a builder may use k, a kind of drop or a name. It may use maxNames of them, counting those in
 // the log and the new ones in the result, to which admits adds k.
-func admits[K comparable](b *builder, logged, fresh map[K]bool, k K) bool {
+func admits[K comparable](b *Builder, logged, fresh map[K]bool, k K) bool {
 	switch {
 	case logged[k]:
 	case fresh[k] || len(logged)+len(fresh) < maxNames:
@@ -202,12 +203,22 @@ func admits[K comparable](b *builder, logged, fresh map[K]bool, k K) bool {
 	return true
 }
 
+// CheckNames returns an error if the builder has more reasons or counters than are counted separately. A run on one
+// machine counts the first maxNames separately, but which ones are first depends on the groups in all earlier shards.
+func (b *Builder) CheckNames() error {
+	if !b.over && len(b.kinds) <= maxNames && len(b.names) <= maxNames {
+		return nil
+	}
+	return exit.Failedf("builder %s has more than %d reasons or counters, which shards can't count "+
+		"separately: run it on one machine", b.Name, maxNames)
+}
+
 // maxDropCount is the largest count allowed for a drop. It keeps the sums in the books from overflowing.
 const maxDropCount = 1 << 40
 
 // dropCandidates drops all candidates of a group, because the builder's output doesn't mention any. Candidates of an
 // example that was dropped as a whole get the same reason; the others get NotUsed.
-func (b *builder) dropCandidates(f *recordlog.Builder, g *ttc.Group, drops []ledger.Drop) {
+func (b *Builder) dropCandidates(f *recordlog.Builder, g *ttc.Group, drops []ledger.Drop) {
 	for i, ex := range g.Examples {
 		n := int64(len(ex.Candidates))
 		if n == 0 {
@@ -239,7 +250,7 @@ func usesWholeExamples(res *result) bool {
 }
 
 // dropGroup drops everything in a group for this builder, unless the group is empty.
-func (b *builder) dropGroup(f *recordlog.Builder, a *account, reason ledger.Reason, why error) {
+func (b *Builder) dropGroup(f *recordlog.Builder, a *account, reason ledger.Reason, why error) {
 	if a.total == 0 {
 		return
 	}
@@ -248,10 +259,10 @@ func (b *builder) dropGroup(f *recordlog.Builder, a *account, reason ledger.Reas
 	f.Drop(b.place(a.group, 0, ledger.Drop{Reason: reason, Unit: a.unit, Detail: line, Count: a.total}))
 }
 
-func (b *builder) place(g *ttc.Group, example int, d ledger.Drop) ledger.Drop {
-	d.Stage, d.Builder = ledger.Build, b.name
+func (b *Builder) place(g *ttc.Group, example int, d ledger.Drop) ledger.Drop {
+	d.Stage, d.Builder = ledger.Build, b.Name
 	if example >= 0 && example < len(g.Examples) {
-		return dropOf(g.Examples[example], d)
+		return stage.DropOf(g.Examples[example], d)
 	}
 	d.Index = -1
 	return d
@@ -445,7 +456,7 @@ func withMember(object json.Raw, key string, value json.Raw) json.Raw {
 // Direct runs a built-in builder in this process, so that a server can answer a waiting client. It counts used and
 // dropped examples in the same way as a run.
 type Direct struct {
-	builder
+	Builder
 	made builders.Builder
 }
 
@@ -459,7 +470,7 @@ func NewDirect(name string, info builders.Info, made builders.Builder) *Direct {
 func (d *Direct) Build(ctx context.Context, f *recordlog.Builder, index int, g *ttc.Group) error {
 	it := item{group: g}
 	first := 0
-	for _, part := range it.partsFor(&d.builder, builders.UnitTask) {
+	for _, part := range it.partsFor(&d.Builder, builders.UnitTask) {
 		out := &gathered{result: result{Group: part}}
 		if err := d.made.Build(ctx, part, out); err != nil {
 			if ctx.Err() != nil {
@@ -468,7 +479,7 @@ func (d *Direct) Build(ctx context.Context, f *recordlog.Builder, index int, g *
 			out.result = result{Group: part, Reason: builders.BuilderFailed, Err: err}
 		}
 		for i := range out.Drops {
-			out.Drops[i].Stage, out.Drops[i].Builder = ledger.Build, d.name
+			out.Drops[i].Stage, out.Drops[i].Builder = ledger.Build, d.Name
 		}
 		d.log(f, index, first, &out.result, new(keeping))
 		first += len(part.Examples)

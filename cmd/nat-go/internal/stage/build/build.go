@@ -1,4 +1,4 @@
-package finetune
+package build
 
 import (
 	"cmp"
@@ -12,16 +12,19 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/compat"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/marks"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
 	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/internal/where"
 	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/group"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
 )
@@ -36,8 +39,8 @@ const (
 // their total size.
 const groupsInFlight = 4096
 
-// cursor is a run's position in its inputs, as recorded by a commit of the log.
-type cursor struct {
+// Cursor is a run's position in its inputs, as recorded by a commit of the log.
+type Cursor struct {
 	Source source.Cursor  `json:"source"`
 	Inputs []source.Input `json:"inputs,omitempty"` // inputs read to the end
 	Failed []int          `json:"failed,omitempty"` // collection runs that were skipped because they failed
@@ -45,121 +48,106 @@ type cursor struct {
 	Groups int64          `json:"groups,omitempty"` // number of groups done; set if the run's unit isn't the example
 }
 
-// recording writes groups to the record log, and adds them to the index and the books. Later stages use its index,
-// marks and position in addition to the log.
+// Stage builds records: from inputs with Run, or from the logs of finished runs with Join.
+type Stage struct {
+	*stage.Account
+	Folder   runfolder.Folder
+	Rules    curate.Rules // of the index; zero if this process doesn't decide on records
+	Gates    curate.Gates
+	Where    where.Filter[*where.Subject] // dataset.where
+	Marks    *marks.File                  // a user's marks on records; nil means none
+	Compat   compat.Mode
+	History  *compat.History // NAT's report of the run
+	Builders []*Builder
+
+	Inputs     stage.Inputs
+	GroupBytes int64                                     // maximum size of a group
+	KeepGoing  bool                                      // whether to use the other collection runs if one fails
+	Spill      *group.Spill                              // stores the examples, instead of building records from them; may be nil
+	Spilled    func(context.Context, *group.Index) error // adds the examples that other processes stored; may be nil
+	Order      bool                                      // whether to keep the positions of the groups for a merge
+	Logged     func(*recordlog.Group, recordlog.Commit)  // called for each group that is already in the log; may be nil
+}
+
+// Built holds the records, in addition to the record log.
+type Built struct {
+	Index *curate.Index // the caller closes it
+	Marks *marks.Matches
+	At    Cursor // position in the inputs up to which groups are in the log
+}
+
+// recording writes groups to the record log, and adds them to the index and the account.
 type recording struct {
-	plan     *plan
-	out      *report
-	builders []*builder
-	index    *curate.Index // index of the records; nil after curation
-	log      *recordlog.Writer
-	frame    *recordlog.Builder // frame for the group being logged
-	where    runFilter          // selects the records that are used
-	marks    *marks.Matches
-	at       cursor        // position in the inputs up to which groups are in the log
-	order    *shards.Order // in a shard's Group stage, the positions of the groups in the log; otherwise nil
-	scratch  []curate.Entry
+	Stage
+	*Built
+	log     *recordlog.Writer
+	frame   *recordlog.Builder           // frame for the group being logged
+	where   where.Filter[*where.Subject] // selects the records that are used
+	order   *shards.Order                // the positions of the groups in the log; nil unless Stage.Order is set
+	scratch []curate.Entry
 }
 
-// newRecording stores a recording with a new index in r.built.
-func newRecording(r *run) *recording {
-	b := &recording{plan: r.plan, out: r.out, builders: r.builders, marks: r.plan.marks.Matches()}
-	_, b.where = r.plan.where.Split(where.ExampleFields)
-	b.index = curate.NewIndex(r.plan.indexRules(), string(r.plan.folder))
-	r.built = b
-	return b
+// record calls work with a recording, and completes what was built.
+func (s Stage) record(work func(*recording) error) (*Built, error) {
+	b := &recording{Stage: s, Built: &Built{Index: curate.NewIndex(s.Rules, string(s.Folder)), Marks: s.Marks.Matches()}}
+	_, b.where = s.Where.Split(where.ExampleFields)
+	if err := work(b); err != nil {
+		b.Index.Close()
+		return nil, err
+	}
+	for _, a := range b.At.Seen.Accounts() {
+		b.In(a.Stage, a.Unit, a.In)
+		if a.Unit != stage.UnitExample { // used examples are counted when their groups are logged
+			b.Out(a.Stage, a.Unit, a.Out)
+		}
+	}
+	return b.Built, nil
 }
 
-// building is the stage that builds records.
+// building streams the examples through the builders.
 type building struct {
 	*recording
-	env      stage.Env
-	in       *inputs
-	ahead    *reader // a reader that has already started to read the first input; nil once used
 	unit     builders.Unit
-	total    int64 // total bytes of all inputs; 0 means unknown
 	unmet    int64 // examples dropped by dataset.where in the collection runs read so far
 	expected bool  // whether the index has an estimate of the number of records
 }
 
-// build streams the examples of every collection run through the builders into the record log. One goroutine reads
+// Run streams the examples of every collection run through the builders into the record log. One goroutine reads
 // examples and sends them to the builders' processes. Another receives the results in order and writes the log.
-func (r *run) build(ctx context.Context) (err error) {
-	if r.tokens != nil && r.in.canProve() {
-		r.in.prove = r.tokens.Prover(r.plan.config.Collator.Policy)
-	}
-	defer r.started.close() // once the records are built, close the builders in the background
-	b := &building{
-		recording: newRecording(r), env: r.env, in: r.in, ahead: r.ahead, unit: unitOf(r.plan, r.builders),
-		total: r.in.bytes(),
-	}
-	if err := b.openLog(ctx); err != nil {
-		return err
-	}
-	if b.log != nil { // nil if all groups are already in the log
-		if b.order, err = r.plan.shard.openOrder(b.at.Groups); err != nil {
-			b.log.Close()
-			return err
+func (s Stage) Run(ctx context.Context) (*Built, error) {
+	return s.record(func(r *recording) (err error) {
+		b := &building{recording: r, unit: s.unit()}
+		if err := b.openLog(ctx); err != nil || b.log == nil {
+			return err // all groups are already in the log if it is nil
 		}
-		if err := b.stream(ctx); err != nil {
-			return err
-		}
-	}
-	if b.finish(); r.plan.divided != nil {
-		for _, b := range r.builders {
-			if err := checkNames(b); err != nil {
-				return err
+		if s.Order {
+			if b.order, err = shards.OpenOrder(s.Folder, b.At.Groups); err != nil {
+				b.log.Close()
+				return exit.Cant("continue the record log", err)
 			}
 		}
-	}
-	reportScores(r.plan, r.out, b.at.Seen.Examples)
-	r.out.Info("records built", "examples", b.at.Seen.Examples, "candidates", b.at.Seen.Candidates,
-		"records", r.out.Of(ledger.Gate, stage.UnitRecord).In)
-	return nil
+		return b.stream(ctx)
+	})
 }
 
-// unitOf returns the run's unit: the coarsest one that its builders or dataset.where require.
-func unitOf(p *plan, all []*builder) builders.Unit {
+// unit returns the run's unit: the coarsest one that its builders or dataset.where require.
+func (s Stage) unit() builders.Unit {
 	unit := builders.UnitExample
-	if p.where.Names(where.GroupFields) {
+	if s.Where.Names(where.GroupFields) {
 		unit = builders.UnitTask
 	}
-	for _, x := range all {
-		unit = max(unit, x.unit)
+	for _, x := range s.Builders {
+		unit = max(unit, x.Unit)
 	}
 	return unit
-}
-
-// finish adds the inputs to the manifest, and their counts to the manifest and the books, once the log is complete. It
-// frees the memory that is needed only for writing the log.
-func (b *recording) finish() {
-	b.log, b.frame, b.scratch = nil, nil, nil
-	b.out.made.Inputs, b.out.made.Counts.Candidates = b.at.Inputs, b.at.Seen.Candidates
-	for _, a := range b.at.Seen.Accounts() {
-		b.out.In(a.Stage, a.Unit, a.In)
-		if a.Unit != stage.UnitExample { // used examples are counted when their groups are logged
-			b.out.Out(a.Stage, a.Unit, a.Out)
-		}
-	}
-}
-
-// indexRules returns the rules for the index. They are empty if this process doesn't decide on records.
-func (p *plan) indexRules() curate.Rules {
-	// Decisions depend on the records from all shards, so the first merge makes them.
-	if p.shard != nil || p.isDecided() {
-		return curate.Rules{}
-	}
-	rules := p.rules
-	rules.Name = p.exampleOf
-	return rules
 }
 
 func (b *building) stream(ctx context.Context) error {
 	defer b.log.Close()
 	defer b.order.Close()
-	b.frame = recordlog.NewBuilder(lists.Map(b.builders, func(x *builder) string { return x.name }))
+	b.frame = recordlog.NewBuilder(lists.Map(b.Builders, func(x *Builder) string { return x.Name }))
 	items := make(chan *item, groupsInFlight)
-	from := b.at
+	from := b.At
 	fed := false // whether all items were sent; written before items is closed
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() (err error) {
@@ -170,7 +158,7 @@ func (b *building) stream(ctx context.Context) error {
 	})
 	g.Go(func() error { return b.gather(ctx, items, &fed) })
 	err := g.Wait() // wait: both goroutines watch ctx
-	if b.plan.Compat.WholeRuns() && errors.As(err, new(collectionError)) {
+	if b.Compat.WholeRuns() && errors.As(err, new(collectionError)) {
 		b.leaveCollected()
 	}
 	return err
@@ -178,20 +166,20 @@ func (b *building) stream(ctx context.Context) error {
 
 // leaveCollected writes NAT's files for the collection runs that precede the failed one, as NAT does.
 func (b *building) leaveCollected() {
-	folder := b.plan.folder
-	err := b.plan.Compat.WriteTrajectories(folder.Format(dataset.Trajectories), folder.Records(), b.plan.RunID, nil)
+	folder := b.Folder
+	err := b.Compat.WriteTrajectories(folder.Format(dataset.Trajectories), folder.Records(), b.RunID, nil)
 	if err == nil {
-		err = b.out.history.WriteProgress(folder)
+		err = b.History.WriteProgress(folder)
 	}
 	if err != nil {
-		b.out.Warn("cannot write the examples collected before the failure: %v", err)
+		b.Warn("cannot write the examples collected before the failure: %v", err)
 	}
 }
 
 // openLog starts the log, or continues the log of an interrupted run and calls take for its groups. b.log remains nil
 // if all groups are already in the log.
 func (b *recording) openLog(ctx context.Context) (err error) {
-	dir := b.plan.folder.Records()
+	dir := b.Folder.Records()
 	c, err := recordlog.ReadCommit(dir)
 	switch {
 	case err == nil:
@@ -204,9 +192,9 @@ func (b *recording) openLog(ctx context.Context) (err error) {
 }
 
 func (b *recording) continueLog(ctx context.Context, c recordlog.Commit) (err error) {
-	dir := b.plan.folder.Records()
+	dir := b.Folder.Records()
 	if len(c.Cursor) > 0 {
-		if err := json.Unmarshal(c.Cursor, &b.at); err != nil {
+		if err := json.Unmarshal(c.Cursor, &b.At); err != nil {
 			return exit.Environmentf("damaged commit in the record log: %w", err)
 		}
 	}
@@ -217,7 +205,9 @@ func (b *recording) continueLog(ctx context.Context, c recordlog.Commit) (err er
 	}
 	for g, err := range recordlog.GroupsAhead(dir) {
 		if err = cmp.Or(exit.Default(exit.Environment, err), context.Cause(ctx)); err == nil {
-			b.plan.merging.divide(g, c.Bytes)
+			if b.Logged != nil {
+				b.Logged(g, c)
+			}
 			err = b.take(g)
 		}
 		if err != nil {
@@ -226,8 +216,8 @@ func (b *recording) continueLog(ctx context.Context, c recordlog.Commit) (err er
 			}
 			return err
 		}
-		b.out.Tell(stage.Progress{
-			Step: "read finished work", Done: int64(b.index.Len()), Total: int64(c.Records), Unit: stage.UnitRecord,
+		b.Tell(stage.Progress{
+			Step: "read finished work", Done: int64(b.Index.Len()), Total: int64(c.Records), Unit: stage.UnitRecord,
 		})
 	}
 	return nil
@@ -235,7 +225,7 @@ func (b *recording) continueLog(ctx context.Context, c recordlog.Commit) (err er
 
 // take adds the records of a logged group to curation's index, and everything else in the group to the books.
 func (b *recording) take(g *recordlog.Group) (err error) {
-	if b.scratch, err = b.index.AddGroup(b.scratch[:0], g, b.plan.gates()); err != nil {
+	if b.scratch, err = b.Index.AddGroup(b.scratch[:0], g, b.Gates); err != nil {
 		return err
 	}
 	b.book(g)
@@ -243,16 +233,16 @@ func (b *recording) take(g *recordlog.Group) (err error) {
 	return nil
 }
 
-// book adds a group's drops, accounts and counters to b.out.books, and calls recordNames for each builder.
+// book adds a group's drops, accounts and counters to b.books, and calls recordNames for each builder.
 func (b *recording) book(g *recordlog.Group) {
 	for _, d := range g.Drops {
-		b.out.Drop(d)
+		b.Drop(d)
 	}
-	stage.AddAccounts(b.out.Book, g.Accounts)
+	stage.AddAccounts(b.Book, g.Accounts)
 	for _, c := range g.Counts {
-		b.out.Count(c.Builder, c.Name, c.N)
+		b.Count(c.Builder, c.Name, c.N)
 	}
-	for _, x := range b.builders {
+	for _, x := range b.Builders {
 		x.recordNames(g)
 	}
 }
@@ -260,34 +250,31 @@ func (b *recording) book(g *recordlog.Group) {
 // bookEntries adds the gate's drops to the books, looks up the marks on the records, and adds a group to NAT's history.
 // The gate's drops are listed later, together with curation's, in log order.
 func (b *recording) bookEntries(g *recordlog.Group, all []curate.Entry) {
-	b.out.history.Add(g)
+	b.History.Add(g)
 	var passed int64
 	for i := range all {
 		e := &all[i]
-		b.marks.Add(e.Content, e.Ordinal)
+		b.Built.Marks.Add(e.Content, e.Ordinal)
 		if reason, dropped := e.Drop.Reason(); dropped {
-			b.out.Book.Drop(ledger.Drop{Stage: ledger.Gate, Reason: reason, Unit: stage.UnitRecord})
+			b.Book.Drop(ledger.Drop{Stage: ledger.Gate, Reason: reason, Unit: stage.UnitRecord})
 		} else {
 			passed++
 		}
 	}
-	b.out.In(ledger.Gate, stage.UnitRecord, int64(len(all)))
-	b.out.Out(ledger.Gate, stage.UnitRecord, passed)
+	b.In(ledger.Gate, stage.UnitRecord, int64(len(all)))
+	b.Out(ledger.Gate, stage.UnitRecord, passed)
 }
 
-// bytesRead returns the number of input bytes that are in the log.
-func (b *building) bytesRead() int64 {
-	done := b.at.Source.Offset
-	for k := range min(b.at.Source.Run, len(b.in.began)) {
-		done += b.in.began[k].Size
-	}
-	return done
+// bytesRead returns the number of input bytes that are in the log, and of all inputs.
+func (b *building) bytesRead() (done, total int64) {
+	before, total := b.Inputs.Size(b.At.Source.Run)
+	return before + b.At.Source.Offset, total
 }
 
 // gather receives the builders' results for each group, in order, and appends them to the log. Once items is closed,
 // *fed tells whether all items were sent.
 func (b *building) gather(ctx context.Context, items <-chan *item, fed *bool) (err error) {
-	last := b.env.Now()
+	last := b.Now()
 	defer func() {
 		if err != nil && (ctx.Err() != nil || errors.As(err, new(collectionError))) { // commit the logged groups
 			_ = b.commit(false)
@@ -303,26 +290,26 @@ func (b *building) gather(ctx context.Context, items <-chan *item, fed *bool) (e
 			err = b.endRun(it)
 		case it.group == nil:
 			err = b.append(&ttc.Group{}, it.drops, nil)
-			b.at.Source = it.at
+			b.At.Source = it.at
 		default:
 			broken, err = b.logGroup(ctx, it)
-			if err == nil && b.plan.Compat.WholeRuns() {
+			if err == nil && b.Compat.WholeRuns() {
 				continue // the group is a whole collection run, which is committed at its end
 			}
 		}
 		if err != nil {
 			return err
 		}
-		b.at.Groups = it.done
+		b.At.Groups = it.done
 		b.order.Add(it.first)
 		if last, err = b.commitWhenDue(last); err != nil {
 			return err
 		}
 		// Once 1/32 of the inputs is in the log, estimate how many records they will yield, so that the index doesn't
 		// have to grow repeatedly.
-		if done := b.bytesRead(); !b.expected && b.total > 0 && done >= b.total/32 && done > 0 {
+		if done, total := b.bytesRead(); !b.expected && total > 0 && done >= total/32 && done > 0 {
 			b.expected = true
-			b.index.Expect(uint64(1.03 * float64(b.index.Len()) * float64(b.total) / float64(done)))
+			b.Index.Expect(uint64(1.03 * float64(b.Index.Len()) * float64(total) / float64(done)))
 		}
 		b.reportBuilt()
 	}
@@ -337,15 +324,15 @@ func (b *building) gather(ctx context.Context, items <-chan *item, fed *bool) (e
 
 // endRun records the end of a collection run. It returns the collection run's failure if that makes the whole run fail.
 func (b *building) endRun(it *item) error {
-	if it.fail != nil && !b.plan.trainer.ContinueOnCollectionError {
+	if it.fail != nil && !b.KeepGoing {
 		return collectionError{exit.Failedf("collection run %d failed: %w", it.at.Run, it.fail)}
 	}
-	b.at.Source = source.Cursor{Run: it.at.Run + 1}
-	b.at.Inputs = append(b.at.Inputs, it.input)
-	b.at.Seen.Add(&it.seen)
+	b.At.Source = source.Cursor{Run: it.at.Run + 1}
+	b.At.Inputs = append(b.At.Inputs, it.input)
+	b.At.Seen.Add(&it.seen)
 	if it.fail != nil {
-		b.at.Failed = append(b.at.Failed, it.at.Run)
-		b.out.Warn("collection run %d failed: %v; %s", it.at.Run, it.fail, b.plan.Compat.FailedRun())
+		b.At.Failed = append(b.At.Failed, it.at.Run)
+		b.Warn("collection run %d failed: %v; %s", it.at.Run, it.fail, b.Compat.FailedRun())
 	}
 	if len(it.drops) == 0 {
 		return nil
@@ -356,11 +343,11 @@ func (b *building) endRun(it *item) error {
 // logGroup receives and logs the builders' output for a group. If the group is a whole collection run and a builder
 // failed on it, it logs nothing, and broken is the builder's error.
 func (b *building) logGroup(ctx context.Context, it *item) (broken, err error) {
-	results, err := it.receiveResults(ctx, b.builders, b.unit)
+	results, err := it.receiveResults(ctx, b.Builders, b.unit)
 	if err != nil {
 		return nil, err
 	}
-	if b.plan.Compat.WholeRuns() {
+	if b.Compat.WholeRuns() {
 		for _, parts := range results {
 			for _, res := range parts {
 				if res.Reason != "" {
@@ -372,14 +359,14 @@ func (b *building) logGroup(ctx context.Context, it *item) (broken, err error) {
 	if err := b.append(it.group, it.drops, results); err != nil {
 		return nil, err
 	}
-	if !b.plan.Compat.WholeRuns() {
-		b.at.Source = it.at
+	if !b.Compat.WholeRuns() {
+		b.At.Source = it.at
 	}
 	return nil, nil
 }
 
 // receiveResults receives every builder's results for a group, part by part.
-func (it *item) receiveResults(ctx context.Context, from []*builder, unit builders.Unit) ([][]*result, error) {
+func (it *item) receiveResults(ctx context.Context, from []*Builder, unit builders.Unit) ([][]*result, error) {
 	if len(it.group.Examples) == 0 {
 		return nil, nil
 	}
@@ -405,14 +392,14 @@ func (b *recording) append(g *ttc.Group, drops []ledger.Drop, results [][]*resul
 		f.Drop(d)
 	}
 	f.Account(ledger.Source, stage.UnitExample, 0, int64(len(g.Examples)))
-	keep := &keeping{runFilter: b.where}
+	keep := &keeping{Filter: b.where}
 	if len(keep.Clauses) > 0 && results != nil {
 		keep.subject.InGroup(g)
 	}
 	for i, parts := range results {
 		first := 0
 		for _, res := range parts {
-			b.builders[i].log(f, i, first, res, keep)
+			b.Builders[i].log(f, i, first, res, keep)
 			first += len(res.Group.Examples)
 		}
 	}
@@ -433,16 +420,16 @@ func (b *recording) append(g *ttc.Group, drops []ledger.Drop, results [][]*resul
 // commitWhenDue commits if enough time has passed since the last commit, or enough has been appended. It also commits
 // if the clock was set back, which would otherwise delay commits. It returns the time of the last commit.
 func (b *building) commitWhenDue(last time.Time) (time.Time, error) {
-	now := b.env.Now()
+	now := b.Now()
 	if now.Sub(last) < commitEvery && !now.Before(last) &&
-		b.log.Uncommitted() < cmp.Or(b.env.CommitBytes, commitBytes) {
+		b.log.Uncommitted() < cmp.Or(b.CommitBytes, commitBytes) {
 		return last, nil
 	}
 	return now, b.commit(false)
 }
 
 func (b *recording) commit(done bool) error {
-	at, err := json.Marshal(b.at)
+	at, err := json.Marshal(b.At)
 	if err != nil {
 		return err
 	}
@@ -454,14 +441,15 @@ func (b *recording) commit(done bool) error {
 
 // reportBuilt reports as progress how many bytes of the inputs are in the log.
 func (b *building) reportBuilt() {
-	if b.env.Progress == nil {
+	if b.Progress == nil {
 		return
 	}
-	examples := b.out.Of(ledger.Source, stage.UnitExample).Out // Account.In isn't known until all inputs are read
-	b.out.Tell(stage.Progress{
-		Step: "build", Done: b.bytesRead(), Total: b.total, Unit: stage.UnitByte,
+	done, total := b.bytesRead()
+	examples := b.Of(ledger.Source, stage.UnitExample).Out // Account.In isn't known until all inputs are read
+	b.Tell(stage.Progress{
+		Step: "build", Done: done, Total: total, Unit: stage.UnitByte,
 		Detail: fmt.Sprintf("%s, %s", ledger.Quantity(examples, stage.UnitExample),
-			ledger.Quantity(int64(b.index.Len()), stage.UnitRecord)),
+			ledger.Quantity(int64(b.Index.Len()), stage.UnitRecord)),
 	})
 }
 
