@@ -18,6 +18,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage/build"
 	"github.com/nat-go/nat-go/internal/durable"
+	"github.com/nat-go/nat-go/internal/lists"
 )
 
 // mergeCommand is the prefix of the command that a merge records in its folder's lock.
@@ -34,7 +35,7 @@ type part struct {
 // joining holds the runs that a merge joins.
 type joining struct {
 	parts []*part
-	keep  *part // the run whose validation side is kept; nil means a new split
+	keep  *build.Part // the run whose validation side is kept; nil means a new split
 }
 
 // openJoin opens the finished runs that a request joins. Their records are curated and split as if from one run, and
@@ -47,9 +48,11 @@ func openJoin(ctx context.Context, req Request, env stage.Env) (*plan, error) {
 		return nil, err
 	}
 	if req.KeepSplit != "" {
-		if j.keep, err = openPart(ctx, req.KeepSplit, env); err != nil {
+		keep, err := openPart(ctx, req.KeepSplit, env)
+		if err != nil {
 			return nil, err
 		}
+		j.keep = &keep.Part
 	}
 	p, err := joinPlan(ctx, req, j.parts[0], env)
 	if err != nil {
@@ -236,17 +239,11 @@ func copyOnce(from, to string) error {
 
 // joinRuns is the stage that joins the parts' logs.
 func (r *run) joinRuns(ctx context.Context) (err error) {
-	var parts []*build.Part
 	j := r.plan.join
-	for _, p := range j.parts {
-		parts = append(parts, &p.Part)
-	}
-	var keep *build.Part
-	if j.keep != nil {
-		keep = &j.keep.Part
-	}
-	if err := r.take(r.building().Join(ctx, parts, keep)); err != nil {
+	parts := lists.Map(j.parts, func(p *part) *build.Part { return &p.Part })
+	if r.built, err = r.building().Join(ctx, parts, j.keep); err != nil {
 		return err
 	}
+	r.out.take(r.built)
 	return j.inheritAnswers(r.plan.folder)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage/build"
 	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/internal/where"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -67,6 +68,11 @@ func (r *report) count() {
 			r.sum.Written = append(r.sum.Written, writtenFile{Path: f.Path, Rows: f.Rows})
 		}
 	}
+}
+
+// take adds the inputs to the manifest.
+func (r *report) take(b *build.Built) {
+	r.made.Inputs, r.made.Counts.Candidates = b.At.Inputs, b.At.Seen.Candidates
 }
 
 // sumCounters sums the builders' counters whose names start with prefix, such as sites/CLASS/SOURCE/KIND or

@@ -12,6 +12,7 @@ import (
 	"github.com/nat-go/nat-go/builders/dpo"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/compat"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
@@ -87,22 +88,22 @@ func predict(ctx context.Context, req Request, env stage.Env) (*Summary, error) 
 // run is a run in progress. It holds the plan and the results of the stages.
 type run struct {
 	plan *plan
-	env  stage.Env
 	out  *report
 	lock *runfolder.Lock
 
 	plugins    *build.Plugins
 	in         *read.Inputs
 	tokens     *collate.Tokens // nil without a tokenizer
-	builders   []*build.Builder
 	built      *build.Built
 	benchmarks *decide.Benchmarks
 	decisions  *curate.Decisions
 }
 
 func newRun(p *plan, env stage.Env) *run {
-	out := newReport(p, env)
-	return &run{plan: p, env: env, out: out, lock: p.lock}
+	return &run{plan: p, out: newReport(p, env), lock: p.lock, plugins: &build.Plugins{
+		Env: env, Config: p.config, Folder: filepath.Dir(p.NATConfig), Compat: p.Compat, Rules: p.verdict,
+		Chosen: len(p.Formats) > 0,
+	}}
 }
 
 // pairsOf returns the first dpo builder that the configuration selects.
@@ -121,14 +122,24 @@ type step func(context.Context) error
 
 // stages returns the stages of the run, in order.
 func (r *run) stages() []step {
-	open := []step{r.find, r.openTokens, r.readBenchmarks, r.openFolder, r.listDrops}
+	ahead := func(ctx context.Context) error {
+		if !r.plan.resume { // a resumed run doesn't know yet where to continue
+			r.in.Ahead(ctx)
+		}
+		return nil
+	}
+	benchmarks := func(ctx context.Context) (err error) {
+		r.benchmarks, err = decide.ReadBenchmarks(ctx, r.plan.config.Dataset.Contamination)
+		return err
+	}
+	collect := func(ctx context.Context) error { return r.in.Collect(ctx, r.out.Account, r.plan.folder) }
+	open := []step{r.find, r.openTokens, benchmarks, r.openFolder, r.listDrops}
 	dataSet := []step{r.write, r.collate, r.account}
-	train := []step{r.train}
 	switch p, m := r.plan, (merger{r}); {
 	case p.complete != nil:
 		return []step{r.submit}
 	case p.Divide != nil:
-		return []step{r.start, r.find, r.openTokens, r.openBuilders, r.divide}
+		return []step{r.plugins.Start, r.find, r.openTokens, r.plugins.Open, r.divide}
 	case p.shard != nil:
 		return sharding{r}.stages()
 	case p.join != nil:
@@ -136,25 +147,10 @@ func (r *run) stages() []step {
 	case p.merging != nil && p.merging.leave:
 		return slices.Concat([]step{m.skipIfLeft}, open, []step{m.joinShards, m.leaveWriting})
 	case p.merging != nil:
-		return slices.Concat(open, []step{m.joinShards}, dataSet, train)
+		return slices.Concat(open, []step{m.joinShards}, dataSet, []step{r.train})
 	}
-	build := []step{r.openBuilders, r.collect, r.build, r.curate}
-	return slices.Concat([]step{r.start, r.find, r.readAhead}, open[1:], build, dataSet, train)
-}
-
-// start starts the plugin processes.
-func (r *run) start(ctx context.Context) error {
-	p := r.plan
-	r.plugins = &build.Plugins{
-		Env: r.env, Config: p.config, Folder: filepath.Dir(p.NATConfig), Compat: p.Compat, Rules: p.verdict,
-		Chosen: len(p.Formats) > 0,
-	}
-	return r.plugins.Start(ctx)
-}
-
-func (r *run) openBuilders(ctx context.Context) (err error) {
-	r.builders, err = r.plugins.Open(ctx)
-	return err
+	build := []step{r.plugins.Open, collect, r.build, r.curate}
+	return slices.Concat([]step{r.plugins.Start, r.find, ahead}, open[1:], build, dataSet, []step{r.train})
 }
 
 // find finds the inputs. A resumed run reads the same inputs again. A shard's Group stage and joined runs don't read
@@ -187,29 +183,16 @@ func (r *run) find(ctx context.Context) (err error) {
 	return nil
 }
 
-// readAhead starts reading while the builders start. A resumed run doesn't know yet where to continue.
-func (r *run) readAhead(ctx context.Context) error {
-	if !r.plan.resume {
-		r.in.Ahead(ctx)
-	}
-	return nil
-}
-
-func (r *run) collect(ctx context.Context) error {
-	return r.in.Collect(ctx, r.out.Account, r.plan.folder)
-}
-
-func (r *run) build(ctx context.Context) error { return r.buildWith(ctx, r.building()) }
-
-func (r *run) buildWith(ctx context.Context, b build.Stage) error {
-	if r.tokens != nil && r.in.CanProve() {
+func (r *run) build(ctx context.Context) (err error) {
+	if r.tokens != nil && r.in.CanProve {
 		r.in.Prove = r.tokens.Prover(r.plan.config.Collator.Policy)
 	}
 	defer r.plugins.Close() // once the records are built, close the builders in the background
-	if err := r.take(b.Run(ctx)); err != nil {
+	if r.built, err = r.building().Run(ctx); err != nil {
 		return err
 	}
-	for _, b := range r.builders {
+	r.out.take(r.built)
+	for _, b := range r.plugins.Builders {
 		if r.plan.divided != nil {
 			if err := b.CheckNames(); err != nil {
 				return err
@@ -223,37 +206,26 @@ func (r *run) buildWith(ctx context.Context, b build.Stage) error {
 	return nil
 }
 
-// take keeps what was built, and adds the inputs to the manifest.
-func (r *run) take(built *build.Built, err error) error {
-	if r.built = built; err == nil {
-		r.out.made.Inputs, r.out.made.Counts.Candidates = built.At.Inputs, built.At.Seen.Candidates
-	}
-	return err
-}
-
 // building returns the stage that builds records.
 func (r *run) building() build.Stage {
 	p := r.plan
 	b := build.Stage{
 		Account: r.out.Account, Folder: p.folder, Gates: p.gates(), Where: p.where, Marks: p.marks, Compat: p.Compat,
-		History: r.out.history, Builders: r.builders, Inputs: r.in, GroupBytes: int64(p.config.Limits.Group),
+		History: r.out.history, Builders: r.plugins.Builders, Inputs: r.in, GroupBytes: int64(p.config.Limits.Group),
 		KeepGoing: p.trainer.ContinueOnCollectionError,
 	}
 	if s := p.shard; s == nil && !p.isDecided() { // decisions depend on the records from all shards
 		b.Rules = p.rules
 		b.Rules.Name = p.exampleOf
-	} else if s != nil && s.stage == shards.Group {
-		b.Order, b.Spilled = true, s.addTo
+	} else if s != nil {
+		if b.Spill = s.spill; s.stage == shards.Group {
+			b.Order, b.Spilled = true, s.addTo
+		}
 	}
 	if m := p.merging; m != nil && m.leave {
 		b.Logged = m.divide
 	}
 	return b
-}
-
-func (r *run) readBenchmarks(ctx context.Context) (err error) {
-	r.benchmarks, err = decide.ReadBenchmarks(ctx, r.plan.config.Dataset.Contamination)
-	return err
 }
 
 func (r *run) curate(ctx context.Context) (err error) {
@@ -278,7 +250,7 @@ func (r *run) curate(ctx context.Context) (err error) {
 }
 
 func (r *run) write(ctx context.Context) (err error) {
-	w := r.plan.writing(r.out, r.plan.folder, r.decisions)
+	w := r.writing(r.plan.folder)
 	if m := r.plan.merging; m != nil {
 		w.Parts, w.Joined = m.shares, m.rows
 	}
@@ -287,11 +259,14 @@ func (r *run) write(ctx context.Context) (err error) {
 }
 
 // writing returns the stage that writes the rows of the log in a folder.
-func (p *plan) writing(out *report, log runfolder.Folder, d *curate.Decisions) write.Stage {
+func (r *run) writing(log runfolder.Folder) write.Stage {
+	p := r.plan
 	return write.Stage{
-		Account: out.Account, Folder: p.folder, Records: log.Records(), Decisions: d, Formats: p.formats,
-		Options: p.options, Gates: p.gates(), Compat: p.Compat, Tokens: p.config.Collator.Tokenizer != "",
-		CopyTo: p.copyTo,
+		Account: r.out.Account, Folder: p.folder, Compat: p.Compat, Tokens: r.tokens != nil, CopyTo: p.copyTo,
+		Spec: dataset.Spec{
+			Dir: p.folder.Dataset(), Log: log.Records(), Decisions: r.decisions, Formats: p.formats,
+			Options: p.options, Gates: p.gates(), Ready: r.out.Know,
+		},
 	}
 }
 
@@ -343,9 +318,18 @@ func (r *run) openTokens(ctx context.Context) (err error) {
 // errSealed is returned by a stage whose output already exists. It ends the run successfully.
 var errSealed = errors.New("sealed")
 
-// work runs the stages.
+// work runs the stages, and closes everything that they leave open.
 func (r *run) work(ctx context.Context) error {
-	defer r.close()
+	defer func() {
+		r.tokens.Close()
+		r.in.Close()
+		r.plan.divided.Close()
+		if r.built != nil && r.built.Index != nil {
+			r.built.Index.Close()
+		}
+		r.plugins.Close()
+		r.plugins.Wait()
+	}()
 	for _, do := range r.stages() {
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -357,18 +341,6 @@ func (r *run) work(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// close closes everything that the stages left open.
-func (r *run) close() {
-	r.tokens.Close()
-	r.in.Close()
-	r.plan.divided.Close()
-	if r.built != nil && r.built.Index != nil {
-		r.built.Index.Close()
-	}
-	r.plugins.Close()
-	r.plugins.Wait()
 }
 
 // reportScores warns if dataset.scores doesn't have a score for any example, and about rules that didn't score any

@@ -27,6 +27,7 @@ type shard struct {
 	number int
 	of     *shards.Shard
 	run    runfolder.Folder // folder of the merged log and decisions, used by stage Write
+	spill  *group.Spill     // stores examples for stage Group; nil means that records are built from them
 }
 
 // openPlan reads the plan in dir and returns the run that the plan divides into shards.
@@ -108,7 +109,7 @@ func (r sharding) stages() []step {
 	case s.stores():
 		return slices.Concat(open, read, []step{r.store, r.finishShard})
 	}
-	build := []step{r.run.start, r.run.openBuilders, r.run.build, r.prepare, r.finishShard}
+	build := []step{r.run.plugins.Start, r.run.plugins.Open, r.run.build, r.prepare, r.finishShard}
 	return slices.Concat(open, read, build)
 }
 
@@ -158,22 +159,20 @@ func AlreadyBuilt(stage shards.Stage) string {
 
 // store reads the shard's parts of the inputs, and stores the examples for stage Group. After an interruption, it
 // starts again from the beginning, which only repeats the reading.
-func (r sharding) store(ctx context.Context) error {
+func (r sharding) store(ctx context.Context) (err error) {
 	s := r.run.plan.shard
 	if err := recordlog.Reset(r.run.plan.folder.Records()); err != nil {
 		return exit.Environmentf("can't start the record log: %w", err)
 	}
-	spill, err := group.NewSpill(host.NewExampleCodec(), s.Dir.Spill(s.number), len(s.Plan.Shards))
+	s.spill, err = group.NewSpill(host.NewExampleCodec(), s.Dir.Spill(s.number), len(s.Plan.Shards))
 	if err != nil {
 		return exit.Environmentf("can't keep the examples: %w", err)
 	}
-	defer spill.Abort()
-	b := r.run.building()
-	b.Spill = spill
-	if err := r.run.buildWith(ctx, b); err != nil {
+	defer s.spill.Abort()
+	if err := r.run.build(ctx); err != nil {
 		return err
 	}
-	return exit.Cant("keep the examples", spill.Close())
+	return exit.Cant("keep the examples", s.spill.Close())
 }
 
 // prepare makes the token rows of the shard's records.

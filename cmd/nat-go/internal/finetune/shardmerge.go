@@ -100,10 +100,19 @@ func (r merger) joinShards(ctx context.Context) error {
 		return err
 	}
 	for _, block := range r.run.plan.config.Selected() {
-		r.run.builders = append(r.run.builders, &build.Builder{Name: block.Name}) // counts the names in the log
+		b := &build.Builder{Name: block.Name} // counts the names in the log
+		r.run.plugins.Builders = append(r.run.plugins.Builders, b)
 	}
+	m := r.run.plan.merging
+	rows := r.run.writing(m.run)
+	rows.Parts = m.shares
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return r.joinRows(ctx) })
+	g.Go(func() (err error) {
+		if m.cut != nil { // writing was left to the shards
+			m.rows, err = rows.Join(ctx)
+		}
+		return err
+	})
 	g.Go(func() error {
 		if err := r.run.build(ctx); err != nil {
 			return err

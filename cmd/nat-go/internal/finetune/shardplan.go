@@ -65,7 +65,7 @@ func (r *run) divide(ctx context.Context) error {
 		return err
 	}
 	tasks := p.where.Names(where.GroupFields)
-	for _, b := range r.builders {
+	for _, b := range r.plugins.Builders {
 		if b.Unit == builders.UnitRun {
 			return exit.Usagef("builder %s processes all examples of a collection run together, so there is nothing "+
 				"to divide: run it on one machine", b.Name)

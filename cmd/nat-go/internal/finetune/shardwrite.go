@@ -1,12 +1,12 @@
 package finetune
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
 	"slices"
 
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
@@ -100,8 +100,12 @@ func (r sharding) writeShard(ctx context.Context) error {
 			return err
 		}
 	}
-	made := &shards.Output{}
-	if made.Rows, err = r.writeRows(ctx, cut.Ranges[s.number]); err != nil {
+	folder, made := r.run.plan.folder, &shards.Output{}
+	err = cmp.Or(os.RemoveAll(folder.Dataset()), os.RemoveAll(folder.Batches())) // the output of an interrupted attempt
+	if err == nil {
+		made.Rows, err = r.run.writing(s.run).RunPart(ctx, cut.Ranges[s.number])
+	}
+	if err != nil {
 		return exit.Default(exit.Environment, fmt.Errorf("can't write the rows: %w", err))
 	}
 	if cut.Collated != nil {
@@ -109,34 +113,11 @@ func (r sharding) writeShard(ctx context.Context) error {
 			return exit.Default(exit.Environment, fmt.Errorf("can't make the batches: %w", err))
 		}
 	}
-	if err := made.Write(r.run.plan.folder); err != nil {
+	if err := made.Write(folder); err != nil {
 		return err
 	}
 	r.run.out.sum.Share = shareOf(made)
 	return r.seal(ctx, &shards.Done{})
-}
-
-// writeRows writes the rows of a range of the merged log.
-func (r sharding) writeRows(ctx context.Context, x recordlog.Range) (*dataset.Share, error) {
-	folder, s := r.run.plan.folder, r.run.plan.shard
-	for _, dir := range []string{folder.Dataset(), folder.Batches()} { // remove the output of an interrupted attempt
-		if err := os.RemoveAll(dir); err != nil {
-			return nil, err
-		}
-	}
-	return r.run.plan.writing(r.run.out, s.run, r.run.decisions).RunPart(ctx, x)
-}
-
-// joinRows joins the text rows that the shards wrote, if writing was left to them, into m.rows.
-func (r merger) joinRows(ctx context.Context) (err error) {
-	m := r.run.plan.merging
-	if m.cut == nil {
-		return nil
-	}
-	w := r.run.plan.writing(r.run.out, m.run, nil)
-	w.Parts = m.shares
-	m.rows, err = w.Join(ctx)
-	return err
 }
 
 // shareOf describes how much a shard wrote.

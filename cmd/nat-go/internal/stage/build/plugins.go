@@ -31,6 +31,8 @@ type Plugins struct {
 	Rules  *readers.ScoreRules // the rules in dataset.score_rules; nil means none
 	Chosen bool                // whether the user chose the formats
 
+	Builders []*Builder // those that Open opened
+
 	started  map[string]func() (*host.Plugin, error) // each waits until the plugin has started
 	sessions []*host.Session
 	cancel   context.CancelFunc
@@ -60,15 +62,15 @@ func (ps *Plugins) Start(ctx context.Context) error {
 }
 
 // Open opens a session with each builder that the configuration selects, in YAML order.
-func (ps *Plugins) Open(ctx context.Context) (all []*Builder, err error) {
+func (ps *Plugins) Open(ctx context.Context) error {
 	for _, block := range ps.Config.Selected() {
 		b, err := ps.open(ctx, block)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		all = append(all, b)
+		ps.Builders = append(ps.Builders, b)
 	}
-	return all, nil
+	return nil
 }
 
 // open opens a session with a builder.
@@ -152,7 +154,7 @@ func startPlugin(
 
 // Close ends the sessions and processes in the background, because ending them takes a while. Wait waits for that.
 func (ps *Plugins) Close() {
-	if ps == nil {
+	if ps.cancel == nil { // nothing was started
 		return
 	}
 	ps.once.Do(func() {
@@ -171,8 +173,4 @@ func (ps *Plugins) Close() {
 }
 
 // Wait waits until everything that Close ends is gone.
-func (ps *Plugins) Wait() {
-	if ps != nil {
-		ps.gone.Wait() // wait: closing has deadlines
-	}
-}
+func (ps *Plugins) Wait() { ps.gone.Wait() } // wait: closing has deadlines

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"sync/atomic"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
 	"github.com/nat-go/nat-go/internal/where"
+	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
 )
@@ -78,11 +80,11 @@ func (rd *reader) read(ctx context.Context, in *Inputs, k int, resume *source.Cu
 		} else if next.Example, next.At, next.err = src.Next(ctx); next.err == nil {
 			at = next.At
 			next.Example.Run, next.At.Run = k, k
-			if in.Rules != nil {
-				in.Rules.Give(next.Example)
+			if in.rules != nil {
+				in.rules.Give(next.Example)
 			}
-			if in.Scores != nil {
-				in.Scores.Give(next.Example)
+			if in.scores != nil {
+				in.scores.Give(next.Example)
 			}
 			subject.Example = next.Example
 			if clause := in.where.FirstFailing(&subject); clause != "" {
@@ -121,7 +123,7 @@ func (in *Inputs) bounds(k int) (from source.Cursor, end int64) {
 	if p := in.parts[k]; p != nil {
 		return p.From, p.To.Row
 	}
-	return from, in.Limit
+	return from, in.limit
 }
 
 // heldDrops holds the drops that belong to the next reading. For each kind, it keeps as many as dropped.jsonl lists,
@@ -192,4 +194,28 @@ func (rd *reader) Close() stage.Read {
 	rd.cancel()
 	<-rd.done // wait: the reader was cancelled
 	return rd.Read
+}
+
+// countModels counts an example once for each model that sampled any part of it.
+func countModels(models map[string]int64, ex *ttc.Example) {
+	var names []string
+	add := func(name string) {
+		if name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	for i := range ex.Graph.Nodes {
+		if n := &ex.Graph.Nodes[i]; n.Message.Role == "assistant" && n.Sampled != ttc.No {
+			if n.Policy == "" {
+				add(ex.Policy)
+			}
+			add(n.Policy)
+		}
+	}
+	if len(ex.Candidates) > 0 {
+		add(ex.Policy)
+	}
+	for _, name := range names {
+		models[name]++
+	}
 }

@@ -30,15 +30,11 @@ import (
 // Stage writes text rows.
 type Stage struct {
 	*stage.Account
-	Folder    runfolder.Folder
-	Records   string // folder of the record log
-	Decisions *curate.Decisions
-	Formats   []dataset.Format
-	Options   rows.Options
-	Gates     curate.Gates // the gates with which the decisions were made
-	Compat    compat.Mode
-	Tokens    bool   // whether the run makes token batches
-	CopyTo    string // NAT's dataset_output_dir; empty means no copy
+	dataset.Spec
+	Folder runfolder.Folder
+	Compat compat.Mode
+	Tokens bool   // whether the run makes token batches
+	CopyTo string // NAT's dataset_output_dir; empty means no copy
 	// Parts holds the rows that were written in parts, which Joined describes; nil means that Run writes the rows.
 	Parts  []*shards.Output
 	Joined []runfolder.Written
@@ -50,15 +46,15 @@ func dropsOf(f runfolder.Folder) string { return filepath.Join(string(f), "drops
 // Run writes the rows of the requested text formats and, in NAT's mode, NAT's trajectories. If none of the records are
 // kept, it writes no rows, but lists the drops. If the rows were written in parts, it only replays their drops.
 func (s Stage) Run(ctx context.Context) (written []runfolder.Written, err error) {
-	if err := s.Compat.WriteTrajectories(s.Folder.Format(dataset.Trajectories), s.Records, s.RunID, s.Decisions); err != nil {
+	d := s.Decisions
+	err = s.Compat.WriteTrajectories(s.Folder.Format(dataset.Trajectories), s.Spec.Log, s.RunID, d)
+	if err != nil {
 		return nil, exit.Environmentf("can't write NAT's trajectories: %w", err)
 	}
 	if s.Parts == nil {
-		spec := s.spec(s.Drop, s.List)
-		spec.Progress = func(_, end uint64) {
-			s.Tell(stage.Progress{Step: "write", Done: int64(end), Total: int64(s.Decisions.Len()), Unit: stage.UnitRecord})
-		}
-		written, err = dataset.Write(ctx, spec)
+		written, err = dataset.Write(ctx, s.spec(s.Account, func(_, end uint64) {
+			s.Tell(stage.Progress{Step: "write", Done: int64(end), Total: int64(d.Len()), Unit: stage.UnitRecord})
+		}))
 	}
 	for _, p := range s.Parts {
 		if written = s.Joined; err == nil {
@@ -71,7 +67,7 @@ func (s Stage) Run(ctx context.Context) (written []runfolder.Written, err error)
 	s.warnOfRefused(written)
 	s.warnOfContexts(written)
 	s.warnOfReader(written)
-	kept := s.Decisions.Kept()
+	kept := d.Kept()
 	for _, w := range written {
 		s.Info("rows written", "format", w.Format, "records", w.Records)
 		s.In(ledger.Write, dataset.Unit(w.Format), kept)
@@ -87,14 +83,15 @@ func (s Stage) Run(ctx context.Context) (written []runfolder.Written, err error)
 	return written, err
 }
 
-// spec returns the specification that package dataset needs to write rows.
-func (s Stage) spec(dropped, notKept func(ledger.Drop)) dataset.Spec {
-	spec := dataset.Spec{
-		Dir: s.Folder.Dataset(), Log: s.Records, Decisions: s.Decisions, Options: s.Options, Gates: s.Gates,
-		Dropped: dropped, NotKept: notKept, Ready: s.Know,
+// spec completes the specification that package dataset needs to write rows.
+func (s Stage) spec(drops *stage.Account, progress func(first, end uint64)) dataset.Spec {
+	spec := s.Spec
+	if spec.Decisions.Kept() == 0 { // without formats, the log is read only to list the drops
+		spec.Formats = nil
 	}
-	if s.Decisions.Kept() > 0 { // without formats, the log is read only to list the drops
-		spec.Formats = s.Formats
+	spec.Dropped, spec.NotKept, spec.Progress = drops.List, drops.List, progress
+	if drops == s.Account {
+		spec.Dropped = drops.Drop
 	}
 	return spec
 }
@@ -106,11 +103,9 @@ func (s Stage) RunPart(ctx context.Context, x recordlog.Range) (*dataset.Share, 
 		return nil, err
 	}
 	defer drops.Abort()
-	spec := s.spec(drops.List, drops.List)
-	spec.Progress = func(first, _ uint64) {
+	share, err := dataset.WritePart(ctx, s.spec(drops, func(first, _ uint64) {
 		s.Tell(stage.Progress{Step: "write", Done: int64(first - x.First), Unit: stage.UnitRecord})
-	}
-	share, err := dataset.WritePart(ctx, spec, withDecisions(recordlog.GroupsIn(s.Records, x), s.Decisions))
+	}), withDecisions(recordlog.GroupsIn(s.Spec.Log, x), s.Decisions))
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +116,8 @@ func (s Stage) RunPart(ctx context.Context, x recordlog.Range) (*dataset.Share, 
 func (s Stage) Join(ctx context.Context) ([]runfolder.Written, error) {
 	var shares []*dataset.Share
 	var dirs []string
-	spec := dataset.Spec{Dir: s.Folder.Dataset(), Options: s.Options, Ready: s.Know}
+	spec := s.Spec
+	spec.Formats = nil
 	for _, p := range s.Parts {
 		shares, dirs = append(shares, p.Rows), append(dirs, p.Folder.Dataset())
 		if len(p.Rows.Formats) > 0 { // Formats is empty if no records are kept
