@@ -3,16 +3,12 @@ package finetune
 import (
 	"cmp"
 	"context"
-	"encoding/hex"
+	"errors"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"strings"
-
-	"github.com/zeebo/xxh3"
+	"syscall"
 
 	"github.com/nat-go/nat-go/builders/divergence"
 	"github.com/nat-go/nat-go/builders/dpo"
@@ -25,7 +21,6 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
 	"github.com/nat-go/nat-go/collator"
-	"github.com/nat-go/nat-go/internal/objects"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
 	"github.com/nat-go/nat-go/ttc/source/readers"
@@ -226,63 +221,24 @@ func (r verdict) hasRows() bool {
 	return slices.ContainsFunc(r.out.made.Dataset, func(w runfolder.Written) bool { return w.Records > 0 })
 }
 
-// unversioned is the result of Version if the program was built without a version.
-const unversioned = "devel"
-
-// Version returns the module version that the program was built from, or "devel".
-func Version() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
-		return info.Main.Version
+// explain adds advice to an error that can end any stage, such as an interruption or a full disk.
+func (r verdict) explain(err error, locked bool) error {
+	again := "`nat-go " + r.plan.commandToContinue() + "` continues from here"
+	if r.plan.join != nil { // a failed merge can't be resumed, because its folder is removed
+		again = "merge again"
 	}
-	return unversioned
-}
-
-// A run whose output goes to object storage is made in a folder on this machine, so that it can be resumed after an
-// interruption, and is published once it is complete.
-
-// publishTo sets the location where the run is published, and the folder in which it is made.
-func (p *plan) publishTo(dir string, env stage.Env) error {
-	p.stored = runfolder.Stored(objects.Join(dir, p.RunID))
-	if err := p.stored.Check(); err != nil {
-		return exit.With(exit.Usage, err)
-	}
-	runs := env.Runs
-	if runs == "" {
-		cache, err := os.UserCacheDir()
-		if err != nil {
-			return exit.Environmentf("can't find the user's cache folder, where a run for object storage is made: %w", err)
+	switch {
+	case errors.Is(err, context.Canceled) && r.out.sum.Job == nil:
+		if locked {
+			r.out.sum.Next = again
 		}
-		sum := xxh3.HashString128(dir).Bytes()
-		runs = filepath.Join(cache, "nat-go", "runs", hex.EncodeToString(sum[:8]))
+		state := "nothing was submitted"
+		if r.plan.shard != nil {
+			state = "the committed part of the shard is kept"
+		}
+		return exit.With(exit.Interrupted, errors.New("interrupted; "+state))
+	case errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT):
+		return exit.Environmentf("%w: make room on the disk of %s, then %s", err, r.plan.folder, again)
 	}
-	p.folder = runfolder.Folder(filepath.Join(runs, p.RunID))
-	return nil
-}
-
-// publish uploads a complete run to object storage if its output belongs there. It then removes the run's folder on
-// this machine, unless the run has a job that hasn't completed, because the commands that follow the job need that
-// folder.
-func (r *report) publish(ctx context.Context, p *plan) error {
-	if p.stored == "" || p.shard != nil || !runfolder.Has(p.folder.Manifest()) {
-		return nil
-	}
-	r.Tell(stage.Progress{Step: "publish", Text: "publish  " + string(p.stored)})
-	if err := p.stored.Publish(ctx, p.folder); err != nil {
-		return exit.Default(exit.Environment, err)
-	}
-	own, to := string(p.folder), string(p.stored)
-	r.sum.RunDir, r.sum.DatasetDir = to, objects.Join(to, p.folder.Rel(p.folder.Dataset()))
-	r.sum.Next = strings.ReplaceAll(r.sum.Next, own, to)
-	for i := range r.Warnings {
-		r.Warnings[i] = strings.ReplaceAll(r.Warnings[i], own, to)
-	}
-	if r.sum.Job != nil && r.sum.Status != runfolder.Completed {
-		r.Warn("the job has not completed, so the run's folder stays on this machine: %s", own)
-		return nil
-	}
-	if err := os.RemoveAll(own); err != nil {
-		return exit.With(exit.Environment, err)
-	}
-	_ = os.Remove(filepath.Dir(own)) // fails if it contains other runs
-	return nil
+	return err
 }

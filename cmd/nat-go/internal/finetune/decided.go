@@ -20,6 +20,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/plugins"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage/collate"
 	"github.com/nat-go/nat-go/internal/objects"
@@ -31,6 +32,26 @@ import (
 type decider struct {
 	plan   *plan
 	tokens *collate.Tokens // nil without a tokenizer
+}
+
+// writeBegun records the starting state of a run with these inputs in the run folder.
+func (x decider) writeBegun(inputs []source.Input) error {
+	p := x.plan
+	salt := ""
+	if p.divided != nil {
+		salt = p.divided.Plan.Decided.Salt
+	}
+	text, err := p.request()
+	if err != nil {
+		return err
+	}
+	d, err := x.decided(salt)
+	if err != nil {
+		return err
+	}
+	return p.folder.WriteBegun(&runfolder.Begun{
+		NatGo: Version(), RunID: p.RunID, Log: recordlog.Version, Request: text, Inputs: inputs, Decided: d,
+	})
 }
 
 // decided returns hashes of everything that determines the bytes of the run's output, except its inputs and flags,
@@ -291,14 +312,6 @@ func itOrThem(names []string) string {
 		return "it"
 	}
 	return "them"
-}
-
-// rewriteConfig replaces config.yml in the run folder if overrides changed the configuration.
-func (p *plan) rewriteConfig() error {
-	if len(p.Overrides) == 0 {
-		return nil
-	}
-	return exit.Cant("write the run's config.yml", p.writeConfig(p.folder.Config()))
 }
 
 // addFiles adds, as one value, the content of the files that match patterns, in the order in which they are read.

@@ -24,20 +24,6 @@ import (
 // mergeCommand is the prefix of the command that a merge records in its folder's lock.
 const mergeCommand = "dataset merge"
 
-// part is a run that is joined with others.
-type part struct {
-	build.Part
-	begun    *runfolder.Begun
-	manifest *runfolder.Manifest
-	plan     *plan
-}
-
-// joining holds the runs that a merge joins.
-type joining struct {
-	parts []*part
-	keep  *build.Part // the run whose validation side is kept; nil means a new split
-}
-
 // openJoin opens the finished runs that a request joins. Their records are curated and split as if from one run, and
 // written as one data set. A merge that fails removes its folder. The folder of a killed merge is removed by the next
 // merge into that folder.

@@ -1,12 +1,15 @@
 package finetune
 
 import (
+	"context"
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/nat-go/nat-go/builders/dpo"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/compat"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/inspect"
@@ -15,6 +18,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage/build"
 	"github.com/nat-go/nat-go/internal/durable"
+	"github.com/nat-go/nat-go/internal/objects"
 	"github.com/nat-go/nat-go/internal/where"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
@@ -183,3 +187,41 @@ func (m *metrics) sample(n int64, labels ...string) {
 }
 
 var labelText = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
+
+// pairsOf returns the first dpo builder that the configuration selects.
+func pairsOf(p *plan) (of compat.Pairs) {
+	for _, b := range p.config.Selected() {
+		if c, ok := b.Config.(*dpo.Config); ok {
+			return compat.Pairs{Name: b.Name, Config: c}
+		}
+	}
+	return of
+}
+
+// publish uploads a complete run to object storage if its output belongs there. It then removes the run's folder on
+// this machine, unless the run has a job that hasn't completed, because the commands that follow the job need that
+// folder.
+func (r *report) publish(ctx context.Context, p *plan) error {
+	if p.stored == "" || p.shard != nil || !runfolder.Has(p.folder.Manifest()) {
+		return nil
+	}
+	r.Tell(stage.Progress{Step: "publish", Text: "publish  " + string(p.stored)})
+	if err := p.stored.Publish(ctx, p.folder); err != nil {
+		return exit.Default(exit.Environment, err)
+	}
+	own, to := string(p.folder), string(p.stored)
+	r.sum.RunDir, r.sum.DatasetDir = to, objects.Join(to, p.folder.Rel(p.folder.Dataset()))
+	r.sum.Next = strings.ReplaceAll(r.sum.Next, own, to)
+	for i := range r.Warnings {
+		r.Warnings[i] = strings.ReplaceAll(r.Warnings[i], own, to)
+	}
+	if r.sum.Job != nil && r.sum.Status != runfolder.Completed {
+		r.Warn("the job has not completed, so the run's folder stays on this machine: %s", own)
+		return nil
+	}
+	if err := os.RemoveAll(own); err != nil {
+		return exit.With(exit.Environment, err)
+	}
+	_ = os.Remove(filepath.Dir(own)) // fails if it contains other runs
+	return nil
+}

@@ -1,22 +1,14 @@
 package finetune
 
 import (
-	"context"
-	"fmt"
-	"maps"
-	"slices"
-	"strings"
+	"runtime/debug"
 	"time"
 
 	"github.com/nat-go/nat-go/builders/finding"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/compat"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/inspect"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
 	"github.com/nat-go/nat-go/internal/where"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
@@ -111,131 +103,34 @@ func Failed(req Request, err error) (*Summary, error) {
 
 func noCounts() runfolder.Counts { return runfolder.Counts{Dropped: map[ledger.Reason]int64{}} }
 
-// loadConfig reads the configuration that the request names, or makes one from the request's flags and the shape of the
-// input, and reports all findings at once.
-func (p *plan) loadConfig(ctx context.Context, env stage.Env) (err error) {
-	opt := config.Options{
-		Types: builtin.Types(), Compat: p.Compat == compat.NAT, Run: true, Getenv: env.Getenv, Secrets: env.Secrets,
-	}
-	for _, o := range p.Overrides {
-		opt.Overrides = append(opt.Overrides, config.Override(o))
-	}
-	if p.Dataset != "" && p.Endpoint == "" {
-		return exit.Usagef("--dataset %s requires --endpoint, to which the questions are sent. Specify "+
-			"existing runs with --from; set a command source's questions in its program's configuration", p.Dataset)
-	}
-	if p.keys, err = inspect.KeyMap(p.Map); err != nil {
-		return err
-	}
-	var fs []finding.Finding
-	switch {
-	case p.ConfigFile != "":
-		p.config, fs = config.Load(p.ConfigFile, opt)
-		flags := append(keyOverrides(p.config, p.keys), builderOverrides(p.config, p.Builders)...)
-		if len(flags) > 0 && !finding.Failed(fs) {
-			opt.Overrides = append(opt.Overrides, flags...)
-			p.config, fs = config.Load(p.ConfigFile, opt)
-		}
-	case len(p.From) > 0:
-		text, err := p.configOfInput(ctx)
-		if err != nil {
-			return err
-		}
-		p.config, fs = config.Parse("(flags)", text, opt)
-	default:
-		return exit.Usagef("nothing to run: specify a configuration with --config-file, or an input with --from")
-	}
-	env.Findings(fs)
-	if p.config == nil || finding.Failed(fs) {
-		return exit.Usagef("%s", finding.Count(fs))
-	}
-	return nil
+// Division configures how a run is divided: into Number shards, or into shards of roughly Bytes bytes of input each.
+type Division struct {
+	Number int
+	Bytes  int64
+	Dir    string // folder of the plan; empty means the run's folder with .shards appended
 }
 
-// keyOverrides returns overrides that set the keys of the configuration's source. It returns nil unless c has exactly one
-// source.
-func keyOverrides(c *config.Config, m map[string]string) (out []config.Override) {
-	if c == nil || len(c.Sources) != 1 {
-		return nil
-	}
-	for _, name := range slices.Sorted(maps.Keys(m)) {
-		setting := strings.TrimSuffix(name, "_key") + "_key"
-		out = append(out, config.Override(fmt.Sprintf("sources.%s.%s=%s", c.Sources[0].Name, setting, m[name])))
-	}
-	return out
+// Planned is a finished plan.
+type Planned struct {
+	Dir   shards.Folder
+	Plan  *shards.Plan
+	Notes []string // remarks for the user
 }
 
-// builderOverrides returns overrides that make the run use only the builders named with --builder. Each name selects
-// the entry of trajectory_builders with that name, or else the entries of that type, or else a new entry of that type
-// with its defaults.
-func builderOverrides(c *config.Config, builders []string) (out []config.Override) {
-	if c == nil || len(builders) == 0 {
-		return nil
-	}
-	var used []string
-	for _, b := range builders {
-		is := func(what func(config.Block) string, name string) (found []string) {
-			for _, block := range c.Builders {
-				if what(block) == name {
-					found = append(found, block.Name)
-				}
-			}
-			return found
-		}
-		names := is(func(x config.Block) string { return x.Name }, b)
-		if len(names) == 0 {
-			names = is(func(x config.Block) string { return x.Type }, inspect.TypeOf(b))
-		}
-		if len(names) == 0 {
-			names = []string{strings.NewReplacer("/", "_", ".", "_").Replace(b)}
-			out = append(out,
-				config.Override(fmt.Sprintf("trajectory_builders.%s._type=%s", names[0], inspect.TypeOf(b))))
-		}
-		used = append(used, names...)
-	}
-	return append(out, config.Override("finetuning.trajectory_builder=["+strings.Join(used, ", ")+"]"))
+// Shard identifies a stage of one of a plan's shards.
+type Shard struct {
+	Plan   shards.Folder
+	Stage  shards.Stage
+	Number int
 }
 
-// configOfInput makes a configuration for a run that doesn't have one. It uses the run's flags, and otherwise makes
-// choices that suit the input. It removes skipped files in folders from the request's inputs.
-func (p *plan) configOfInput(ctx context.Context) ([]byte, error) {
-	if p.Compat == compat.NAT {
-		return configOfFlags(p.Builders)
-	}
-	r, err := inspect.Look(ctx, inspect.Options{
-		Paths: p.From, Source: p.Source, Map: p.keys, Builders: p.Builders, Overrides: p.Overrides,
-	})
-	if err != nil {
-		return nil, err
-	}
-	if len(r.Choice.Builders) == 0 {
-		return nil, exit.Failedf("%s: %s", strings.Join(p.From, ", "), r.Choice.Why)
-	}
-	if len(p.Formats) > 0 {
-		r.Choice.Formats = p.Formats
-	}
-	p.From, p.PassedOver, p.also, p.chosen = r.Inputs(), r.Passed, r.Also(), r.Line()
-	return r.YAML(), nil
-}
+// unversioned is the result of Version if the program was built without a version.
+const unversioned = "devel"
 
-// configOfFlags makes the configuration from only the flags. That is enough in NAT's mode, which reads only NAT's
-// output.
-func configOfFlags(builders []string) ([]byte, error) {
-	if len(builders) == 0 {
-		return nil, exit.Usagef("missing builder: without --config-file, specify one with --builder, for example dpo")
+// Version returns the module version that the program was built from, or "devel".
+func Version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
+		return info.Main.Version
 	}
-	var b strings.Builder
-	b.WriteString("trajectory_builders:\n")
-	var names []string
-	for i, t := range builders {
-		name := fmt.Sprintf("b%d", i)
-		if !strings.ContainsAny(t, "/_") {
-			name = t
-		}
-		names = append(names, name)
-		fmt.Fprintf(&b, "  %s: {_type: %s}\n", name, inspect.TypeOf(t))
-	}
-	fmt.Fprintf(&b, "finetuning:\n  enabled: true\n  trajectory_builder: [%s]\n  output_dir: out\n",
-		strings.Join(names, ", "))
-	return []byte(b.String()), nil
+	return unversioned
 }

@@ -18,28 +18,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
 	"github.com/nat-go/nat-go/ttc"
-	"github.com/nat-go/nat-go/ttc/source"
 )
-
-// writeBegun records the starting state of a run with these inputs in the run folder.
-func (x decider) writeBegun(inputs []source.Input) error {
-	p := x.plan
-	salt := ""
-	if p.divided != nil {
-		salt = p.divided.Plan.Decided.Salt
-	}
-	text, err := p.request()
-	if err != nil {
-		return err
-	}
-	d, err := x.decided(salt)
-	if err != nil {
-		return err
-	}
-	return p.folder.WriteBegun(&runfolder.Begun{
-		NatGo: Version(), RunID: p.RunID, Log: recordlog.Version, Request: text, Inputs: inputs, Decided: d,
-	})
-}
 
 // openBegun makes the plan to continue a run in its folder. If the data set is complete, all that remains is to hand it
 // to the trainer, even if the run was a dry run. Otherwise, the log continues after its last commit, and all later work

@@ -14,21 +14,12 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage/decide"
 	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/plugins/host"
 	"github.com/nat-go/nat-go/ttc/group"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
-
-// shard is one shard of a plan, and the stage that this process runs for it.
-type shard struct {
-	*shards.Parts
-	stage  shards.Stage
-	number int
-	of     *shards.Shard
-	run    runfolder.Folder // folder of the merged log and decisions, used by stage Write
-	spill  *group.Spill     // stores examples for stage Group; nil means that records are built from them
-}
 
 // openPlan reads the plan in dir and returns the run that the plan divides into shards.
 func openPlan(ctx context.Context, dir shards.Folder, env stage.Env) (*plan, error) {
@@ -59,13 +50,6 @@ func openPlan(ctx context.Context, dir shards.Folder, env stage.Env) (*plan, err
 	return p, err
 }
 
-// Shard identifies a stage of one of a plan's shards.
-type Shard struct {
-	Plan   shards.Folder
-	Stage  shards.Stage
-	Number int
-}
-
 // openShard returns the plan for one stage of a shard. The stage is run in its own folder, or continued where an
 // earlier attempt stopped.
 func openShard(ctx context.Context, of *Shard, env stage.Env) (*plan, error) {
@@ -92,9 +76,6 @@ func openShard(ctx context.Context, of *Shard, env stage.Env) (*plan, error) {
 	}
 	return p, nil
 }
-
-// stores reports whether the shard stores its examples for stage Group instead of building records from them.
-func (s *shard) stores() bool { return s.stage == shards.Build && s.Plan.Tasks }
 
 // sharding provides the stages of a run that makes a shard.
 type sharding struct{ run *run }
@@ -184,48 +165,6 @@ func (r sharding) prepare(ctx context.Context) error {
 	return c.Prepare(ctx)
 }
 
-// checkGroupable returns an error naming the shards that haven't stored their examples, if there are any.
-func (s *shard) checkGroupable() error {
-	missing, err := s.Read(shards.Build)
-	if err != nil {
-		return err
-	}
-	if len(missing) > 0 {
-		return exit.Environmentf("tasks may have examples in all shards, and these shards have not been read yet: %s. "+
-			"`nat-go shard run %s --index I` reads one", shards.Array(missing), s.Dir)
-	}
-	return nil
-}
-
-// addTo adds the examples that all shards stored for this shard to an index.
-func (s *shard) addTo(ctx context.Context, index *group.Index) error {
-	for i := range s.Plan.Shards {
-		if err := s.addSpilled(ctx, index, i); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// addSpilled adds the examples stored for this shard by the shard whose number is from. It returns an error if their
-// list doesn't match the manifest.
-func (s *shard) addSpilled(ctx context.Context, index *group.Index, from int) error {
-	folder, d := s.Built(shards.Build, from)
-	path := s.Dir.Spill(from)
-	list := group.SpillList(path)
-	sum, err := runfolder.ContentSum(list)
-	if err == nil && runfolder.Lookup(d.Files, folder.Rel(list)).XXH3 != sum {
-		err = fmt.Errorf("content of %s does not match its manifest: remove the shard's folder, and rerun it", list)
-	}
-	if err == nil {
-		err = index.AddSpilled(ctx, path, s.number)
-	}
-	if err == nil || ctx.Err() != nil {
-		return err
-	}
-	return exit.With(exit.Environment, err)
-}
-
 // lockShard creates and locks the shard's folder. It returns an error if another process is working there.
 func (r sharding) lockShard(context.Context) (err error) {
 	folder := r.run.plan.folder
@@ -274,21 +213,50 @@ func (r sharding) seal(ctx context.Context, d *shards.Done) error {
 	return nil
 }
 
-// commandToContinue returns the command, without "nat-go", that continues the run or the shard.
-func (p *plan) commandToContinue() string {
-	return cmp.Or(p.command, "finetune resume "+string(p.folder))
+// writeShard writes the shard's share of the data set.
+func (r sharding) writeShard(ctx context.Context) error {
+	s := r.run.plan.shard
+	cut, err := s.Dir.ReadCut(s.Plan)
+	if err != nil {
+		return err
+	}
+	if cut == nil {
+		return exit.Environmentf("the data set is not divided yet: `nat-go shard merge %s --leave-writing` divides "+
+			"it, once all shards are built", s.Dir)
+	}
+	if r.run.decisions, err = s.Dir.Decisions(cut, s.run); err != nil {
+		return err
+	}
+	if c := r.run.plan.config.Dataset.Contamination; c != nil {
+		if _, r.run.plan.overlaps, err = decide.ReadOverlaps(s.run); err != nil {
+			return err
+		}
+	}
+	folder, made := r.run.plan.folder, &shards.Output{}
+	err = cmp.Or(os.RemoveAll(folder.Dataset()), os.RemoveAll(folder.Batches())) // the output of an interrupted attempt
+	if err == nil {
+		made.Rows, err = r.run.writing(s.run).RunPart(ctx, cut.Ranges[s.number])
+	}
+	if err != nil {
+		return exit.Default(exit.Environment, fmt.Errorf("can't write the rows: %w", err))
+	}
+	if cut.Collated != nil {
+		if made.Batches, err = r.run.collation().RunPart(ctx, s.number); err != nil {
+			return exit.Default(exit.Environment, fmt.Errorf("can't make the batches: %w", err))
+		}
+	}
+	if err := made.Write(folder); err != nil {
+		return err
+	}
+	r.run.out.sum.Share = shareOf(made)
+	return r.seal(ctx, &shards.Done{})
 }
 
-// writeConfig writes the configuration to a file. For a shard or a merge of shards, it copies the plan's.
-func (p *plan) writeConfig(path string) (err error) {
-	var text []byte
-	if p.divided != nil {
-		text, err = durable.ReadFile(p.divided.Dir.Config(), shards.MaxConfig)
-	} else {
-		text, err = p.config.Source()
+// shareOf describes how much a shard wrote.
+func shareOf(o *shards.Output) *Share {
+	sum := &Share{Rows: o.Rows.Lines()}
+	for _, n := range o.Batches {
+		sum.Batches += n.Batches
 	}
-	if err == nil {
-		err = durable.WriteFile(path, text)
-	}
-	return err
+	return sum
 }

@@ -3,6 +3,7 @@ package finetune
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 
 	"golang.org/x/sync/errgroup"
@@ -14,17 +15,6 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage/build"
 )
-
-// merging is the merge of a plan's shards into one run.
-type merging struct {
-	*shards.Parts
-	run    runfolder.Folder  // folder of the merged run
-	ranges []recordlog.Range // ranges of the merged log for the shards to write, if writing is left to the shards
-	leave  bool              // only divide the rows among the shards, which will write them
-	cut    *shards.Cut       // how an earlier merge divided the rows; nil if they haven't been divided
-	shares []*shards.Output  // the outputs of all shards, if cut is set
-	rows   []runfolder.Written
-}
 
 // openMerge returns the plan of a run that is made from shards. The shards' logs are joined into the log that a single
 // process would have written; the later stages are the same as in any other run. openMerge also continues an
@@ -85,11 +75,6 @@ func (p *plan) resumeMerge() error {
 	return exit.Cant("clean up the run folder", p.lock.Sweep())
 }
 
-// isDecided reports whether an earlier merge decided on the records and divided the rows.
-func (p *plan) isDecided() bool {
-	return p.merging != nil && p.merging.cut != nil && runfolder.Has(p.folder.Decisions())
-}
-
 // merger provides the stages of a run that is made from shards.
 type merger struct{ run *run }
 
@@ -120,4 +105,51 @@ func (r merger) joinShards(ctx context.Context) error {
 		return r.run.curate(ctx)
 	})
 	return g.Wait() // wait: both goroutines watch ctx
+}
+
+// skipIfLeft ends the run if an earlier merge has divided the rows.
+func (r merger) skipIfLeft(context.Context) error {
+	if r.run.plan.merging.cut == nil {
+		return nil
+	}
+	r.run.out.Warn("the rows are already divided among the shards; nothing was done")
+	r.reportLeft()
+	return errSealed
+}
+
+// The work of writing a data set is divided by rows, not by builder. Each shard writes the text rows for a range of the
+// merged log, and a range of the token batches, whose rows it reads from the folders of the shards that made them.
+
+// leaveWriting is the stage that divides the rows among the shards.
+func (r merger) leaveWriting(ctx context.Context) error {
+	m, d := r.run.plan.merging, r.run.decisions
+	if err := m.Dir.NewCut(); err != nil {
+		return exit.Environmentf("can't divide the data set: %w", err)
+	}
+	c, err := recordlog.ReadCommit(r.run.plan.folder.Records())
+	if err != nil {
+		return exit.With(exit.Environment, err)
+	}
+	cut := &shards.Cut{Plan: m.Plan.Sum, Log: c.XXH3, Ranges: m.allRanges(c), Warning: d.Warning}
+	if cut.Decisions, err = runfolder.ContentSum(r.run.plan.folder.Decisions()); err != nil {
+		return exit.With(exit.Environment, err)
+	}
+	if r.run.tokens != nil && d.Kept() > 0 {
+		if cut.Collated, err = r.run.collation().Divide(ctx); err != nil {
+			return exit.Default(exit.Environment, fmt.Errorf("can't divide the batches: %w", err))
+		}
+	}
+	if err := m.Dir.WriteCut(cut); err != nil {
+		return exit.Environmentf("can't divide the data set: %w", err)
+	}
+	r.reportLeft()
+	return nil
+}
+
+// reportLeft sets the summary's next step: the shards must write their rows.
+func (r merger) reportLeft() {
+	r.run.out.sum.Status, r.run.out.sum.RunDir = runfolder.Completed, string(r.run.plan.folder)
+	r.run.out.sum.NotStarted = false
+	r.run.out.sum.Next = fmt.Sprintf("`nat-go shard run %s --stage write --index I` writes a shard's share; then "+
+		"merge again", r.run.plan.merging.Dir)
 }

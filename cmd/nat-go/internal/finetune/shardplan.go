@@ -15,20 +15,6 @@ import (
 	"github.com/nat-go/nat-go/internal/where"
 )
 
-// Division configures how a run is divided: into Number shards, or into shards of roughly Bytes bytes of input each.
-type Division struct {
-	Number int
-	Bytes  int64
-	Dir    string // folder of the plan; empty means the run's folder with .shards appended
-}
-
-// Planned is a finished plan.
-type Planned struct {
-	Dir   shards.Folder
-	Plan  *shards.Plan
-	Notes []string // remarks for the user
-}
-
 // openDivision returns the plan of a run whose inputs are to be divided among shards.
 func openDivision(ctx context.Context, req Request, env stage.Env) (*plan, error) {
 	p, err := newPlan(ctx, req, env)

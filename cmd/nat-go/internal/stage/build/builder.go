@@ -10,12 +10,14 @@ import (
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
 	"github.com/nat-go/nat-go/internal/where"
 	"github.com/nat-go/nat-go/plugins/host"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/source"
 	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
@@ -505,4 +507,68 @@ func (g *gathered) Drop(d ledger.Drop) error {
 func (g *gathered) Count(name string, n int64) error {
 	g.Counts = append(g.Counts, host.Count{Name: name, N: n})
 	return nil
+}
+
+// item is a group for the builders, drops without a group, or the end of a collection run. A group comes with the
+// source's drops that precede it.
+type item struct {
+	position
+	group *ttc.Group
+	parts []*ttc.Group // one group per example, for builders that work on examples
+	end   bool
+	fail  error // at the end of a collection run: why it failed
+}
+
+// position describes how far a feeder has got.
+type position struct {
+	at    source.Cursor
+	drops []ledger.Drop // drops since the last item
+	// If the run's unit is larger than an example:
+	done  int64        // number of groups up to and including the last group sent
+	first shards.Place // position of that group's first example
+	// At the end of a collection run:
+	input source.Input
+	seen  source.Stats
+}
+
+// partsFor divides the group for a builder. It returns the whole group if the builder and the run have the same unit,
+// and one group per example otherwise.
+func (it *item) partsFor(b *Builder, unit builders.Unit) []*ttc.Group {
+	if len(it.group.Examples) <= 1 || b.Unit != builders.UnitExample && b.Unit == unit {
+		return []*ttc.Group{it.group}
+	}
+	if it.parts == nil {
+		for _, ex := range it.group.Examples {
+			it.parts = append(it.parts, &ttc.Group{Key: ex.ID, Examples: []*ttc.Example{ex}})
+		}
+	}
+	return it.parts
+}
+
+// receiveResults receives every builder's results for a group, part by part.
+func (it *item) receiveResults(ctx context.Context, from []*Builder, unit builders.Unit) ([][]*result, error) {
+	if len(it.group.Examples) == 0 {
+		return nil, nil
+	}
+	results := make([][]*result, len(from))
+	for i, x := range from {
+		for _, g := range it.partsFor(x, unit) {
+			res, err := x.receive(ctx, g)
+			if err != nil {
+				return nil, err
+			}
+			results[i] = append(results[i], res)
+		}
+	}
+	return results, nil
+}
+
+// rebase makes a record's references to a part of a group refer to the whole group. The part begins at example first.
+func rebase(r builders.Record, first int) {
+	r.Header().Example += first
+	for _, c := range builders.Contents(r) {
+		if c.Ref.Part != builders.InlineText && c.Ref.Part != builders.InlineMessages {
+			c.Ref.Example += first
+		}
+	}
 }

@@ -19,42 +19,6 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// item is a group for the builders, drops without a group, or the end of a collection run. A group comes with the
-// source's drops that precede it.
-type item struct {
-	position
-	group *ttc.Group
-	parts []*ttc.Group // one group per example, for builders that work on examples
-	end   bool
-	fail  error // at the end of a collection run: why it failed
-}
-
-// position describes how far a feeder has got.
-type position struct {
-	at    source.Cursor
-	drops []ledger.Drop // drops since the last item
-	// If the run's unit is larger than an example:
-	done  int64        // number of groups up to and including the last group sent
-	first shards.Place // position of that group's first example
-	// At the end of a collection run:
-	input source.Input
-	seen  source.Stats
-}
-
-// partsFor divides the group for a builder. It returns the whole group if the builder and the run have the same unit,
-// and one group per example otherwise.
-func (it *item) partsFor(b *Builder, unit builders.Unit) []*ttc.Group {
-	if len(it.group.Examples) <= 1 || b.Unit != builders.UnitExample && b.Unit == unit {
-		return []*ttc.Group{it.group}
-	}
-	if it.parts == nil {
-		for _, ex := range it.group.Examples {
-			it.parts = append(it.parts, &ttc.Group{Key: ex.ID, Examples: []*ttc.Example{ex}})
-		}
-	}
-	return it.parts
-}
-
 // feed reads the collection runs and sends groups to the builders. A group is a single example, a whole collection run,
 // or a task, whose examples may come from several collection runs. To continue after a crash, a run that forms tasks
 // rereads all inputs, because a commit doesn't include the index.
@@ -128,11 +92,6 @@ func (f *feeder) newIndex() (*group.Index, error) {
 // errFed stops feedAll if a failed collection run makes the whole run fail. feed doesn't return it, so the preceding
 // groups are still built, and gather then reports the failure.
 var errFed = errors.New("collection run failed")
-
-// collectionError is a collection run's failure that makes the whole run fail.
-type collectionError struct{ error }
-
-func (e collectionError) Unwrap() error { return e.error }
 
 // sendGroups sends the index's groups that haven't been sent yet.
 func (f *feeder) sendGroups(ctx context.Context, index *group.Index) error {

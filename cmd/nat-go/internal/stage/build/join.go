@@ -186,6 +186,7 @@ func JoinShards(ctx context.Context, all *shards.Parts, to runfolder.Folder, run
 func joinStage(
 	ctx context.Context, j *recordlog.Writer, all *shards.Parts, stage shards.Stage, scratch runfolder.Folder,
 ) error {
+
 	return all.Walk(ctx, stage, string(scratch), func(shard int) (shards.Groups, error) {
 		folder, done := all.Built(stage, shard)
 		path := folder.Rel(filepath.Join(folder.Records(), recordlog.LogName))

@@ -1,19 +1,18 @@
 package collate
 
 import (
+	"bufio"
 	"context"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"maps"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
@@ -25,191 +24,11 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
 	"github.com/nat-go/nat-go/collator"
 	"github.com/nat-go/nat-go/collator/batch"
-	"github.com/nat-go/nat-go/collator/tokenizer"
-	"github.com/nat-go/nat-go/internal/objects"
+	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/internal/terminal"
-	natjson "github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/ledger"
-	"github.com/nat-go/nat-go/ttc/pyvalue"
 	"github.com/nat-go/nat-go/ttc/source"
 )
-
-// Tokens holds the components used to make token batches. It is nil for a run without a tokenizer.
-type Tokens struct {
-	tokenizer *tokenizer.Tokenizer
-	collator  *collator.Collator
-	policy    string // the model to be trained, if only the inputs name it
-	Template  string
-	time      time.Time // the time that strftime_now returns in the template
-}
-
-// Open loads the tokenizer and the template before anything is built, because a run that can't make its batches should
-// not start. It returns nil if the configuration doesn't name a tokenizer.
-func Open(ctx context.Context, c config.Collator, seed uint64) (*Tokens, error) {
-	return stage.UnlessEnded(ctx, func() (*Tokens, error) {
-		if c.Tokenizer == "" {
-			return nil, nil
-		}
-		t := &Tokens{}
-		path, err := localTokenizer(ctx, c.Tokenizer)
-		if err == nil {
-			t.tokenizer, err = tokenizer.Load(path)
-		}
-		if err != nil {
-			return nil, exit.Environmentf("collator.tokenizer: %w", err)
-		}
-		if err := t.open(c, seed); err != nil {
-			t.Close()
-			return nil, err
-		}
-		return t, nil
-	})
-}
-
-// localTokenizer returns the tokenizer's folder on this machine. A tokenizer in object storage is first copied to the
-// user's cache. Its files are requested by name, because a listing may be incomplete.
-func localTokenizer(ctx context.Context, path string) (string, error) {
-	if !objects.Is(path) {
-		return path, nil
-	}
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		return "", fmt.Errorf("can't find the user's cache folder: %w", err)
-	}
-	prefix := strings.TrimSuffix(strings.TrimRight(path, "/"), "/tokenizer.json")
-	return objects.OfProcess().Copy(ctx, prefix, tokenizer.FileNames(), tokenizer.MaxTokenizerBytes,
-		filepath.Join(cache, "nat-go", "tokenizers"))
-}
-
-func (t *Tokens) open(c config.Collator, seed uint64) error {
-	cfg, err := CollatorConfig(c, seed)
-	if err != nil {
-		return exit.With(exit.Usage, err)
-	}
-	cfg.Tokenizer = t.tokenizer
-	if cfg.Template, err = collator.TemplateText(t.tokenizer.Config, c.Template); err != nil {
-		return exit.Usagef("collator.template: %w", err)
-	}
-	t.Template, t.time = cfg.Template, cfg.TemplateTime
-	if cfg.Reference, err = readReference(c.Reference); err != nil {
-		return err
-	}
-	t.collator, err = collator.New(cfg)
-	return exit.Default(exit.Usage, err)
-}
-
-// Fingerprint identifies the tokenizer.
-func (t *Tokens) Fingerprint() string { return t.tokenizer.Fingerprint() }
-
-// Close closes the tokenizer.
-func (t *Tokens) Close() {
-	if t != nil {
-		t.tokenizer.Close()
-	}
-}
-
-// readReference reads the file that `collator.reference` specifies.
-func readReference(c *config.Reference) (*collator.Reference, error) {
-	if c == nil {
-		return nil, nil
-	}
-	f, err := os.Open(c.Path)
-	if err != nil {
-		return nil, exit.Usagef("collator.reference.path: %w", err)
-	}
-	defer f.Close()
-	ref, err := collator.ReadReference(f, c.Fingerprint)
-	if err != nil {
-		return nil, exit.Usagef("collator.reference.path: %s: %w", c.Path, err)
-	}
-	return ref, nil
-}
-
-// CollatorConfig converts the `collator` section of the configuration.
-func CollatorConfig(c config.Collator, seed uint64) (collator.Config, error) {
-	out := collator.Config{
-		Policy: c.Policy, MaxLength: c.MaxLength, BatchTokens: c.TokensPerBatch(), Workers: runtime.GOMAXPROCS(0),
-		Order: batch.Order{Seed: seed, Epoch: c.Epoch, Task: c.BatchBy == "task"},
-	}
-	switch {
-	case c.MaxDPOLength != nil:
-		out.MaxPairLength = *c.MaxDPOLength
-	case c.Format == "composer": // the same limit as in the reference trainer's collator
-		out.MaxPairLength = min(2048, out.BatchTokens)
-	}
-	out.PadID, out.RenderedRollouts = c.PadID, c.RL.IDs == "rendered"
-	out.Form = batch.Form{
-		IgnoreIndex: c.IgnoreIndex, SignedMask: c.Composer.Mask == "ignore_index",
-		EqualWidth: c.Composer.Width == "equal" || c.Composer.Steps(),
-	}
-	out.Steps = c.Composer.Steps()
-	out.ByExample, out.Order.Added = c.Composer.ByExample(), c.Composer.ByExample()
-	out.Cumulative = c.Sites == "cumulative" || out.ByExample
-	if c.Teacher != nil && c.Teacher.HintEffect {
-		out.Neutral = c.Teacher.Neutral
-	}
-	out.HintSpan, out.Contrast = c.HintSpan, c.Contrast
-	out.NullHints = c.Hints == "none"
-	out.Weight = map[string]collator.Weight{
-		"token": collator.ByToken, "site": collator.BySite, "rollout": collator.ByRollout,
-	}[c.Weight]
-	out.Rows = map[string]collator.RowUnit{
-		"auto": collator.Auto, "trajectory": collator.Trajectory, "turn": collator.PerTurn,
-	}[c.Rows]
-	if out.ByExample && out.Rows == collator.Auto {
-		out.Rows = collator.Trajectory
-	}
-	out.Advantages = map[string]collator.Advantages{
-		"group": collator.ByGroup, "none": collator.Plain, "batch": collator.ByBatch,
-	}[c.Advantages]
-	if err := chooseLayout(c, &out); err != nil {
-		return out, err
-	}
-	var err error
-	if out.TemplateTime, err = collator.ParseTemplateTime(c.TemplateTime); err != nil {
-		return out, err
-	}
-	out.TemplateVars, err = templateVars(c.TemplateKwargs)
-	return out, err
-}
-
-// chooseLayout sets the layout. It returns an error if settings are mutually exclusive.
-func chooseLayout(c config.Collator, out *collator.Config) error {
-	composer := c.Format == batch.Composer.String()
-	switch {
-	case out.ByExample && out.Rows == collator.PerTurn:
-		return errors.New("collator.composer.rows example makes one row per example, and collator.rows turn makes several: remove one of them")
-	case out.ByExample && out.Order.Task:
-		return errors.New("collator.composer.rows example keeps the order of the examples, and collator.batch_by task shuffles tasks: " +
-			"remove one of them")
-	case out.NullHints && c.Teacher != nil && c.Teacher.HintEffect:
-		return errors.New("collator.hints none removes the hints whose effect collator.teacher.hint_effect measures: remove one of them")
-	case !composer && (out.Form.EqualWidth || out.Form.SignedMask):
-		return errors.New("collator.composer is for collator.format composer: set that, or remove collator.composer")
-	case composer && c.Layout == batch.Packed.String():
-		return errors.New("collator.format composer and collator.layout packed are mutually exclusive: choose one")
-	case composer && c.Teacher != nil:
-		return errors.New("collator.format composer lacks the pair table that collator.teacher adds to: remove one of them")
-	case composer:
-		out.Layout = batch.Composer
-	case c.Layout == batch.Packed.String():
-		out.Layout = batch.Packed
-	}
-	return nil
-}
-
-// templateVars converts variables from YAML to the Python values passed to a template, sorted by name.
-func templateVars(kwargs map[string]any) (*pyvalue.Dict, error) {
-	text, err := json.Marshal(kwargs)
-	if err != nil || kwargs == nil {
-		return nil, err
-	}
-	v, err := pyvalue.Parse(natjson.Raw(text))
-	if err != nil {
-		return nil, err
-	}
-	return v.Dict(), nil
-}
 
 // Stage makes token batches.
 type Stage struct {
@@ -312,25 +131,6 @@ func (s Stage) items() iter.Seq2[[]collator.Item, error] {
 	}
 }
 
-// items returns the records of a group that the collator has a channel for. d is nil if no decisions have been made
-// yet.
-func (t *Tokens) items(g *recordlog.Group, d *curate.Decisions) []collator.Item {
-	var items []collator.Item
-	contents := g.Contents()
-	for i := range g.Records {
-		rec := &g.Records[i]
-		if !t.collator.Collates(rec.Record.Kind()) {
-			continue
-		}
-		item := collator.Item{Record: rec, Index: i, Hash: hex.EncodeToString(contents[i][:])}
-		if d != nil {
-			item.Dropped, item.Split = decided(d, g.First+uint64(i))
-		}
-		items = append(items, item)
-	}
-	return items
-}
-
 // takePolicy uses the only model named in the inputs as the model to be trained, if the configuration doesn't name one.
 // It does so only if ByTask is set; otherwise, shards might choose different models.
 func (s Stage) takePolicy() {
@@ -361,11 +161,226 @@ func (s Stage) advisePolicy() {
 		"all of them are off_policy: -o collator.policy=%s", strings.Join(of, ", "), terminal.Line(best))
 }
 
-// decided converts the decision on a record for use in token batches.
-func decided(d *curate.Decisions, ordinal uint64) (dropped bool, split batch.Split) {
-	x := d.At(ordinal)
-	if x.Validates() && !x.Trains() {
-		split = batch.Validation
+// Prepare renders and tokenises a shard's records, one frame for each group in its log, so that the merge doesn't have
+// to. It continues after the groups that an earlier attempt prepared.
+func (s Stage) Prepare(ctx context.Context) error {
+	if s.Tokens == nil {
+		return nil
 	}
-	return !x.Kept(), split
+	s.takePolicy()
+	rows, before, err := shards.OpenPrepared(s.Folder)
+	if err != nil {
+		return exit.Environmentf("can't keep the token rows: %w", err)
+	}
+	records := make(chan int, groupsInFlight) // record counts of the groups that the collator is preparing
+	err = s.Tokens.collator.Prepare(ctx, s.unprepared(before, records), func(p collator.Prepared) error {
+		return rows.Add(<-records, p.Head, p.Rows) // wait: the number of records is sent before the group
+	})
+	if err = errors.Join(err, rows.Close()); err != nil && ctx.Err() == nil {
+		return exit.Default(exit.Environment, fmt.Errorf("can't make the token rows: %w", err))
+	}
+	return ctx.Err()
+}
+
+// groupsInFlight is more than the number of groups that the collator accepts at once.
+const groupsInFlight = 4096
+
+// unprepared yields the records of each group in the shard's log, except for the groups at its beginning that are
+// prepared already; before is their number. Before a group's records, it sends their number to the channel records.
+func (s Stage) unprepared(before uint64, records chan<- int) iter.Seq2[[]collator.Item, error] {
+	return func(yield func([]collator.Item, error) bool) {
+		c, err := recordlog.ReadCommit(s.Folder.Records())
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		at := uint64(0)
+		for g, err := range recordlog.Groups(s.Folder.Records()) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if at++; at <= before {
+				continue
+			}
+			records <- len(g.Records) // wait: the channel has capacity for all groups that the collator accepts at once
+			if !yield(s.Tokens.items(g, nil), nil) {
+				return
+			}
+			done := int64(g.First) + int64(len(g.Records))
+			s.Tell(stage.Progress{Step: "tokenise", Done: done, Total: int64(c.Records), Unit: stage.UnitRecord})
+		}
+	}
+}
+
+// errEnough stops reading frames once no more are needed.
+var errEnough = errors.New("enough")
+
+// kept yields the groups of the merged log that the shards tokenised, with the decisions on their records.
+func (s Stage) kept(ctx context.Context) iter.Seq2[collator.KeptGroup, error] {
+	return func(yield func(collator.KeptGroup, error) bool) {
+		d, all := s.Decisions, s.Shards
+		first := uint64(0)
+		if all.Plan.Tasks { // the merged log begins with the groups of stage Build, which weren't tokenised
+			_, first = all.Count(shards.Build)
+		}
+		ends := make([]int64, len(all.Plan.Shards))
+		err := all.Heads(ctx, string(s.Folder), func(shard int, h shards.Head) error {
+			from := first
+			g := collator.KeptGroup{
+				Head: h.Head, File: shard, Offset: ends[shard],
+				Decide: func(i int) (bool, batch.Split) { return decided(d, from+uint64(i)) },
+			}
+			ends[shard] += h.Rows
+			first += uint64(h.Records)
+			if first > d.Len() {
+				return errors.New("too many records in the token rows that the shards prepared")
+			}
+			if !yield(g, nil) {
+				return errEnough
+			}
+			return nil
+		})
+		if err == nil && first != d.Len() {
+			err = errors.New("shard prepared fewer token rows than its log has records: rerun it")
+		}
+		if err != nil && !errors.Is(err, errEnough) {
+			yield(collator.KeptGroup{}, err)
+		}
+	}
+}
+
+// cut cuts batches from the rows that the shards made.
+func (s Stage) cut(ctx context.Context, dropped func(ledger.Drop)) (*collator.Cut, error) {
+	return s.Tokens.collator.CutKept(ctx, s.kept(ctx), s.Shards.ReadRow, string(s.Folder), dropped)
+}
+
+// Divide cuts the batches, divides them among the shards, and returns the collator's result as JSON.
+func (s Stage) Divide(ctx context.Context) (json.RawMessage, error) {
+	dir := s.Shards.Dir
+	drops, err := s.NewList(dir.CutDrops())
+	if err != nil {
+		return nil, err
+	}
+	defer drops.Abort()
+	cut, err := s.cut(ctx, drops.List)
+	if err != nil {
+		return nil, err
+	}
+	defer cut.Close()
+	res, scores, err := cut.Divide(len(s.Shards.Plan.Shards), func(i int) (io.WriteCloser, error) {
+		f, err := durable.Create(dir.CutBatches(i))
+		return committed{f}, err
+	})
+	if err == nil {
+		err = durable.WriteFile(dir.CutScores(), scores)
+	}
+	if err == nil {
+		err = drops.Close()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(res)
+}
+
+// committed is a file that Close commits.
+type committed struct{ *durable.File }
+
+func (f committed) Close() error { return f.Commit() }
+
+// maxScores is the maximum size of the file with the rollout rows' scores.
+const maxScores = 16 << 30
+
+// RunPart writes a shard's share of the batches.
+func (s Stage) RunPart(ctx context.Context, shard int) (counts map[string]batch.Count, err error) {
+	if err := s.Shards.CheckComplete(); err != nil {
+		return nil, err
+	}
+	scores, err := durable.ReadFile(s.Shards.Dir.CutScores(), maxScores)
+	if err != nil {
+		return nil, err
+	}
+	in, err := durable.Open(s.Shards.Dir.CutBatches(shard))
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	counts = map[string]batch.Count{}
+	return counts, durable.Save(shards.LinesPath(s.Folder), func(lines io.Writer) error {
+		return s.Tokens.collator.WriteKept(ctx, bufio.NewReader(in), scores, s.Shards.ReadRow, string(s.Folder),
+			func(line []byte, key string, n batch.Count) error {
+				counts[key] = counts[key].Plus(n)
+				_, err := lines.Write(line)
+				return err
+			})
+	})
+}
+
+// join joins the batches that the shards wrote, and replays the drops of Divide.
+func (s Stage) join(ctx context.Context) (*collator.Result, error) {
+	folder := s.Folder
+	res := new(collator.Result)
+	if err := json.Unmarshal(s.Collated, res); err != nil {
+		return nil, err
+	}
+	if err := s.Replay(s.Shards.Dir.CutDrops()); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(folder.Batches(), 0o755); err != nil {
+		return nil, err
+	}
+	res.Counts = map[string]batch.Count{}
+	err := durable.Save(filepath.Join(folder.Batches(), batch.IndexName), func(index io.Writer) error {
+		for _, x := range s.Parts {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			for key, n := range x.Batches {
+				res.Counts[key] = res.Counts[key].Plus(n)
+			}
+			lines, err := x.Open(shards.LinesPath(x.Folder))
+			if err != nil {
+				return err
+			}
+			_, err = io.Copy(index, lines)
+			if err = errors.Join(err, lines.Close()); err != nil {
+				return err
+			}
+			if err := s.takeBatches(x); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if c := s.Config.Composer; c.Steps() {
+		res.Steps, res.Apart, err = batch.WriteSteps(folder.Batches(), c.ByExample())
+	}
+	return res, err
+}
+
+// takeBatches puts the batches that a shard wrote into the run folder, as hard links if possible, otherwise as copies.
+func (s Stage) takeBatches(x *shards.Output) error {
+	in := x.Folder.Rel(x.Folder.Batches()) + "/"
+	for _, f := range x.Files {
+		if !strings.HasPrefix(f.Path, in) {
+			continue
+		}
+		old, path := filepath.Join(string(x.Folder), f.Path), filepath.Join(string(s.Folder), f.Path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		if os.Link(old, path) != nil {
+			if err := durable.CopyFile(path, old); err != nil {
+				return err
+			}
+		}
+		if s.Config.Teacher == nil { // with a teacher, the files are rewritten, so the hashes change
+			s.Files = append(s.Files, f)
+		}
+	}
+	return nil
 }

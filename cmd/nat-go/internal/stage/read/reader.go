@@ -8,11 +8,13 @@ import (
 	"sync/atomic"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/inspect"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
 	"github.com/nat-go/nat-go/internal/where"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
 // A reader reads at most this many bytes ahead in an input, because queued examples take up memory. The higher limit
@@ -22,6 +24,35 @@ const (
 	aheadBytes  = 12 << 20
 	steadyBytes = 2 << 20
 )
+
+// Inputs holds the files of a run, one per collection run, and how to read them.
+type Inputs struct {
+	Type       string               // the source's type
+	Began      []source.Input       // identities of the files when the run began
+	PassedOver []inspect.PassedOver // files in input folders that are skipped
+	Notes      []string             // remarks, which become warnings
+	// Prove checks examples with the tokenizer; nil means that examples can't be checked. If CanProve is set, the caller
+	// sets Prove before it opens the inputs.
+	Prove    source.Prove
+	CanProve bool
+
+	scores *readers.Scores
+	rules  *readers.ScoreRules
+	limit  int64
+	paths  []string
+	// The field as holds all named paths if the source reads them as one input; paths then holds one joined string.
+	as      []string
+	where   where.Filter[*where.Subject] // selects the examples that are used
+	models  bool                         // whether to count the models that sampled the examples
+	lower   string                       // name of a builder for which lower scores are better, or ""
+	parts   map[int]*source.Part         // the part of each path that a shard reads; nil means that all paths are read in full
+	planned []source.Input               // identities of the inputs in the shards' plan, if parts is set
+	open    func(ctx context.Context, path string, opt source.Options) (source.Source, error)
+	ahead   *reader // a reader that has already started to read the first input; nil once used
+
+	// collect makes the input files before they are read; nil means that the files already exist.
+	collect func(ctx context.Context, c source.Collection) ([]string, error)
+}
 
 // reader reads a collection run in its own goroutine, somewhat ahead of the consumer of its examples.
 type reader struct {
@@ -218,4 +249,58 @@ func countModels(models map[string]int64, ex *ttc.Example) {
 	for _, name := range names {
 		models[name]++
 	}
+}
+
+// Open implements stage.Inputs. It reuses the reader that was started ahead of time.
+func (in *Inputs) Open(ctx context.Context, run int, after *source.Cursor) stage.Reader {
+	rd := in.ahead
+	if rd != nil && run == 0 {
+		in.ahead = nil
+	} else {
+		rd = newReader(ctx, in, run, after)
+	}
+	rd.most.Store(steadyBytes)
+	return rd
+}
+
+// Ahead starts reading the first input while the builders start. It does nothing if reading has to wait for the
+// tokenizer that checks claims, or for the agent that produces the input. It doesn't open pipes either, because that may
+// block.
+func (in *Inputs) Ahead(ctx context.Context) {
+	if !in.CanProve && in.collect == nil && len(in.Began) > 0 && in.Began[0].Size > 0 {
+		in.ahead = newReader(ctx, in, 0, nil)
+	}
+}
+
+// Close stops the reader that was started ahead of time, if it wasn't used.
+func (in *Inputs) Close() {
+	if in != nil && in.ahead != nil {
+		in.ahead.Close()
+	}
+}
+
+// ended returns the error that stops reading path k at the limit or at the end of the shard's part. It is io.EOF, or a
+// different error if the part doesn't end where the plan says.
+func (in *Inputs) ended(k int, at source.Cursor) error {
+	if p := in.parts[k]; p != nil {
+		if at.Run = p.To.Run; at != p.To {
+			return in.otherThanPlanned(k)
+		}
+	}
+	return io.EOF
+}
+
+// exhausted returns io.EOF at the end of path k. For a shard, it returns a different error if the content doesn't match
+// the plan.
+func (in *Inputs) exhausted(k int, read []source.Input) error {
+	n := len(read)
+	if in.planned != nil && (n == 0 || read[n-1].Sum != in.planned[k].Sum || in.parts[k].To.Row > 0) {
+		return in.otherThanPlanned(k)
+	}
+	return io.EOF
+}
+
+func (in *Inputs) otherThanPlanned(k int) error {
+	return exit.Failedf("input %s changed since the plan was made: make a plan in another folder, or put the "+
+		"file back as it was", in.paths[k])
 }
