@@ -113,7 +113,8 @@ func (r *report) passOver(passed []inspect.PassedOver, read int) {
 	r.In(ledger.Source, stage.UnitFile, int64(len(passed)))
 	for _, f := range passed {
 		r.Drop(ledger.Drop{
-			Stage: ledger.Source, Reason: source.NotUnderstood, Unit: stage.UnitFile, Index: -1, File: f.Path, Detail: f.Why,
+			Stage: ledger.Source, Reason: source.NotUnderstood, Unit: stage.UnitFile, Index: -1, File: f.Path,
+			Detail: f.Why,
 		})
 	}
 }

@@ -155,8 +155,8 @@ func (p *plan) loadConfig(ctx context.Context, env stage.Env) (err error) {
 	return nil
 }
 
-// keyOverrides returns overrides that set the keys of the configuration's source. It returns nil unless c has exactly one
-// source.
+// keyOverrides returns overrides that set the keys of the configuration's source. It returns nil unless c has exactly
+// one source.
 func keyOverrides(c *config.Config, m map[string]string) (out []config.Override) {
 	if c == nil || len(c.Sources) != 1 {
 		return nil

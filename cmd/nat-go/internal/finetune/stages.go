@@ -42,7 +42,7 @@ func newRun(p *plan, env stage.Env) *run {
 	}}
 }
 
-// A step of a run runs a stage, or connects stages. It uses the results of earlier stages, records its drops, and writes to the run folder
+// A step of a run runs a stage or connects stages. It uses the results of earlier steps, and writes to the run folder
 // the state from which a later command continues.
 type step func(context.Context) error
 

@@ -149,7 +149,8 @@ func (p *Parts) Outputs() (all []*Output, missing []int, err error) {
 	return all, nil, nil
 }
 
-// Heads calls take for each group whose token rows the shards made, in the order of Walk, with the shard that made them.
+// Heads calls take for each group whose token rows the shards made, in the order of Walk. It passes the shard that made
+// the rows.
 func (p *Parts) Heads(ctx context.Context, scratch string, take func(shard int, h Head) error) error {
 	return p.Walk(ctx, p.RowStage(), scratch, func(i int) (Groups, error) {
 		folder, done := p.Built(p.RowStage(), i)

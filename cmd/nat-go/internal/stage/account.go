@@ -16,8 +16,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Account collects what a run's stages report: counts, drops, warnings, progress, and the hashes of files. Its ledger.Book
-// counts; Drop and List also write the list of drops, dropped.jsonl.
+// Account collects the reports of a run's stages: counts, drops, warnings, progress, and the hashes of files. Its
+// ledger.Book counts; Drop and List also write the list of drops, dropped.jsonl.
 type Account struct {
 	Env
 	*ledger.Book
@@ -69,7 +69,7 @@ func (a *Account) Know(_ []runfolder.Written, files []runfolder.File) error {
 }
 
 // Of returns the account of a stage in a unit.
-func (a *Account) Of(s ledger.Stage, unit string) *ledger.Account { return a.Book.Account(s, unit) }
+func (a *Account) Of(s ledger.Stage, unit string) *ledger.Account { return a.Account(s, unit) }
 
 // MaxListed is the maximum number of drops of each kind in a list of drops. One more line per kind counts the rest.
 const MaxListed = 10_000
@@ -109,6 +109,7 @@ func AddAccounts(b *ledger.Book, accounts []ledger.Account) {
 	}
 }
 
+// Count adds to one of a builder's counters.
 func (a *Account) Count(builder, name string, n int64) {
 	counters := a.Counters[builder]
 	if counters == nil {

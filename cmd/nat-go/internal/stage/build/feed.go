@@ -103,8 +103,8 @@ func (f *feeder) sendGroups(ctx context.Context, index *group.Index) error {
 		if g.Refused != nil {
 			f.first = placeOf(g.Refused.First)
 			f.drops = append(f.drops, stage.DropOf(g.Refused.First, ledger.Drop{
-				Stage: ledger.Source, Reason: builders.GroupTooLarge, Unit: stage.UnitExample, Count: g.Refused.Examples,
-				Detail: g.Refused.Error(),
+				Stage: ledger.Source, Reason: builders.GroupTooLarge, Unit: stage.UnitExample,
+				Count: g.Refused.Examples, Detail: g.Refused.Error(),
 			}))
 			err = f.push(ctx, &item{})
 		} else {

@@ -23,8 +23,8 @@ type Part struct {
 	At     Cursor // position at the end of the run's inputs
 }
 
-// Join writes the groups of all parts to the log, one part after another. If keep isn't nil, it also adds the validation
-// side of that run to the index.
+// Join writes the groups of all parts to the log, one part after another. If keep isn't nil, it also adds the
+// validation side of that run to the index.
 func (s Stage) Join(ctx context.Context, parts []*Part, keep *Part) (*Built, error) {
 	return s.record(func(b *recording) error {
 		if err := b.openLog(ctx); err != nil {
@@ -186,7 +186,6 @@ func JoinShards(ctx context.Context, all *shards.Parts, to runfolder.Folder, run
 func joinStage(
 	ctx context.Context, j *recordlog.Writer, all *shards.Parts, stage shards.Stage, scratch runfolder.Folder,
 ) error {
-
 	return all.Walk(ctx, stage, string(scratch), func(shard int) (shards.Groups, error) {
 		folder, done := all.Built(stage, shard)
 		path := folder.Rel(filepath.Join(folder.Records(), recordlog.LogName))

@@ -48,7 +48,7 @@ type Stage struct {
 	Inputs     stage.Inputs
 	GroupBytes int64                                     // maximum size of a group
 	KeepGoing  bool                                      // whether to use the other collection runs if one fails
-	Spill      *group.Spill                              // stores the examples, instead of building records from them; may be nil
+	Spill      *group.Spill                              // stores the examples; nil means that records are built from them
 	Spilled    func(context.Context, *group.Index) error // adds the examples that other processes stored; may be nil
 	Order      bool                                      // whether to keep the positions of the groups for a merge
 	Logged     func(*recordlog.Group, recordlog.Commit)  // called for each group that is already in the log; may be nil
@@ -74,7 +74,8 @@ type recording struct {
 
 // record calls work with a recording, and completes what was built.
 func (s Stage) record(work func(*recording) error) (*Built, error) {
-	b := &recording{Stage: s, Built: &Built{Index: curate.NewIndex(s.Rules, string(s.Folder)), Marks: s.Marks.Matches()}}
+	built := &Built{Index: curate.NewIndex(s.Rules, string(s.Folder)), Marks: s.Marks.Matches()}
+	b := &recording{Stage: s, Built: built}
 	_, b.where = s.Where.Split(where.ExampleFields)
 	if err := work(b); err != nil {
 		b.Index.Close()

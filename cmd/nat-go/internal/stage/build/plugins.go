@@ -129,7 +129,6 @@ func (ps *Plugins) refuse(fs ...finding.Finding) error {
 func startPlugin(
 	ctx context.Context, name string, c *config.Config, lock *plugins.Lock, env stage.Env,
 ) (*host.Plugin, error) {
-
 	spec := host.Spec{
 		Name: name, Path: env.Self, Args: []string{builtin.ServeCommand}, Known: explain.Known,
 		StartTimeout: time.Minute, // a built-in builder takes this long to start only on a very busy machine

@@ -62,7 +62,6 @@ type cutter struct {
 func (in *Inputs) Divide(
 	ctx context.Context, number int, bytes int64, to shards.Folder, tell func(stage.Progress),
 ) (*Shares, error) {
-
 	c := &cutter{in: in, to: to, tell: tell, number: number}
 	err := c.cut(ctx, bytes)
 	return &c.Shares, err

@@ -46,8 +46,8 @@ type Options struct {
 	Rules  *readers.ScoreRules          // rules of dataset.score_rules; nil means none
 }
 
-// Find decides what to read. It uses --from, or else --endpoint or the sources section, or else the location where NAT's
-// evaluation wrote its output.
+// Find decides what to read. It uses --from, or else --endpoint or the sources section, or else the location where
+// NAT's evaluation wrote its output.
 func Find(ctx context.Context, opt Options) (*Inputs, error) {
 	f := &finder{Options: opt, in: &Inputs{
 		scores: opt.Scores, rules: opt.Rules, limit: opt.Limit, PassedOver: opt.PassedOver,

@@ -111,8 +111,8 @@ func (in *Inputs) Collect(ctx context.Context, a *stage.Account, folder runfolde
 	return cmp.Or(exit.Default(exit.Environment, in.identify(ctx)), err)
 }
 
-// Restrict restricts reading to a shard's parts of the inputs in a plan. It returns an error if the inputs don't match the
-// plan.
+// Restrict restricts reading to a shard's parts of the inputs in a plan. It returns an error if the inputs don't match
+// the plan.
 func (in *Inputs) Restrict(p *shards.Plan, parts []shards.Part) error {
 	if in.collect != nil || len(in.paths) != len(p.Inputs) {
 		return exit.Failedf("expected %s, got %d: the plan was made from other inputs",

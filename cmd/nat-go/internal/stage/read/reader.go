@@ -31,8 +31,8 @@ type Inputs struct {
 	Began      []source.Input       // identities of the files when the run began
 	PassedOver []inspect.PassedOver // files in input folders that are skipped
 	Notes      []string             // remarks, which become warnings
-	// Prove checks examples with the tokenizer; nil means that examples can't be checked. If CanProve is set, the caller
-	// sets Prove before it opens the inputs.
+	// Prove checks examples with the tokenizer; nil means that examples aren't checked. If CanProve is set, the caller
+	// may set Prove before it opens the inputs.
 	Prove    source.Prove
 	CanProve bool
 
@@ -45,7 +45,7 @@ type Inputs struct {
 	where   where.Filter[*where.Subject] // selects the examples that are used
 	models  bool                         // whether to count the models that sampled the examples
 	lower   string                       // name of a builder for which lower scores are better, or ""
-	parts   map[int]*source.Part         // the part of each path that a shard reads; nil means that all paths are read in full
+	parts   map[int]*source.Part         // the part of each path that a shard reads; nil means all of it
 	planned []source.Input               // identities of the inputs in the shards' plan, if parts is set
 	open    func(ctx context.Context, path string, opt source.Options) (source.Source, error)
 	ahead   *reader // a reader that has already started to read the first input; nil once used
@@ -111,12 +111,7 @@ func (rd *reader) read(ctx context.Context, in *Inputs, k int, resume *source.Cu
 		} else if next.Example, next.At, next.err = src.Next(ctx); next.err == nil {
 			at = next.At
 			next.Example.Run, next.At.Run = k, k
-			if in.rules != nil {
-				in.rules.Give(next.Example)
-			}
-			if in.scores != nil {
-				in.scores.Give(next.Example)
-			}
+			in.score(next.Example)
 			subject.Example = next.Example
 			if clause := in.where.FirstFailing(&subject); clause != "" {
 				why := ledger.Drop{Stage: ledger.Source, Reason: where.NotMet, Unit: stage.UnitExample, Detail: clause}
@@ -155,6 +150,16 @@ func (in *Inputs) bounds(k int) (from source.Cursor, end int64) {
 		return p.From, p.To.Row
 	}
 	return from, in.limit
+}
+
+// score gives an example the scores of the rules and the score files.
+func (in *Inputs) score(ex *ttc.Example) {
+	if in.rules != nil {
+		in.rules.Give(ex)
+	}
+	if in.scores != nil {
+		in.scores.Give(ex)
+	}
 }
 
 // heldDrops holds the drops that belong to the next reading. For each kind, it keeps as many as dropped.jsonl lists,
@@ -264,8 +269,8 @@ func (in *Inputs) Open(ctx context.Context, run int, after *source.Cursor) stage
 }
 
 // Ahead starts reading the first input while the builders start. It does nothing if reading has to wait for the
-// tokenizer that checks claims, or for the agent that produces the input. It doesn't open pipes either, because that may
-// block.
+// tokenizer that checks claims, or for the agent that produces the input. It doesn't open pipes either, because that
+// may block.
 func (in *Inputs) Ahead(ctx context.Context) {
 	if !in.CanProve && in.collect == nil && len(in.Began) > 0 && in.Began[0].Size > 0 {
 		in.ahead = newReader(ctx, in, 0, nil)

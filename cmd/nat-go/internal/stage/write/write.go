@@ -47,7 +47,7 @@ func dropsOf(f runfolder.Folder) string { return filepath.Join(string(f), "drops
 // kept, it writes no rows, but lists the drops. If the rows were written in parts, it only replays their drops.
 func (s Stage) Run(ctx context.Context) (written []runfolder.Written, err error) {
 	d := s.Decisions
-	err = s.Compat.WriteTrajectories(s.Folder.Format(dataset.Trajectories), s.Spec.Log, s.RunID, d)
+	err = s.Compat.WriteTrajectories(s.Folder.Format(dataset.Trajectories), s.Log, s.RunID, d)
 	if err != nil {
 		return nil, exit.Environmentf("can't write NAT's trajectories: %w", err)
 	}
@@ -105,7 +105,7 @@ func (s Stage) RunPart(ctx context.Context, x recordlog.Range) (*dataset.Share, 
 	defer drops.Abort()
 	share, err := dataset.WritePart(ctx, s.spec(drops, func(first, _ uint64) {
 		s.Tell(stage.Progress{Step: "write", Done: int64(first - x.First), Unit: stage.UnitRecord})
-	}), withDecisions(recordlog.GroupsIn(s.Spec.Log, x), s.Decisions))
+	}), withDecisions(recordlog.GroupsIn(s.Log, x), s.Decisions))
 	if err != nil {
 		return nil, err
 	}
