@@ -36,7 +36,7 @@ const groupsInFlight = 4096
 // examples and sends them to the builders' processes. Another receives the results in order and writes the log.
 func (s Stage) Run(ctx context.Context) (*Built, error) {
 	return s.record(func(r *recording) (err error) {
-		b := &building{recording: r, unit: s.unit()}
+		b := &building{recording: r, unit: s.unit(), total: s.Inputs.Bytes()}
 		if err := b.openLog(ctx); err != nil || b.log == nil {
 			return err // all groups are already in the log if it is nil
 		}
@@ -96,11 +96,8 @@ func (b *building) leaveCollected() {
 	}
 }
 
-// bytesRead returns the number of input bytes that are in the log, and of all inputs.
-func (b *building) bytesRead() (done, total int64) {
-	before, total := b.Inputs.Size(b.At.Source.Run)
-	return before + b.At.Source.Offset, total
-}
+// bytesRead returns the number of input bytes that are in the log.
+func (b *building) bytesRead() int64 { return b.Inputs.Before(b.At.Source.Run) + b.At.Source.Offset }
 
 // gather receives the builders' results for each group, in order, and appends them to the log. Once items is closed,
 // *fed tells whether all items were sent.
@@ -138,9 +135,9 @@ func (b *building) gather(ctx context.Context, items <-chan *item, fed *bool) (e
 		}
 		// Once 1/32 of the inputs is in the log, estimate how many records they will yield, so that the index doesn't
 		// have to grow repeatedly.
-		if done, total := b.bytesRead(); !b.expected && total > 0 && done >= total/32 && done > 0 {
+		if done := b.bytesRead(); !b.expected && b.total > 0 && done >= b.total/32 && done > 0 {
 			b.expected = true
-			b.Index.Expect(uint64(1.03 * float64(b.Index.Len()) * float64(total) / float64(done)))
+			b.Index.Expect(uint64(1.03 * float64(b.Index.Len()) * float64(b.total) / float64(done)))
 		}
 		b.reportBuilt()
 	}
@@ -212,10 +209,9 @@ func (b *building) reportBuilt() {
 	if b.Progress == nil {
 		return
 	}
-	done, total := b.bytesRead()
 	examples := b.Of(ledger.Source, stage.UnitExample).Out // Account.In isn't known until all inputs are read
 	b.Tell(stage.Progress{
-		Step: "build", Done: done, Total: total, Unit: stage.UnitByte,
+		Step: "build", Done: b.bytesRead(), Total: b.total, Unit: stage.UnitByte,
 		Detail: fmt.Sprintf("%s, %s", ledger.Quantity(examples, stage.UnitExample),
 			ledger.Quantity(int64(b.Index.Len()), stage.UnitRecord)),
 	})

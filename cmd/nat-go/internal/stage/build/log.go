@@ -94,6 +94,7 @@ func (s Stage) record(work func(*recording) error) (*Built, error) {
 type building struct {
 	*recording
 	unit     builders.Unit
+	total    int64 // total bytes of all inputs; 0 means unknown
 	unmet    int64 // examples dropped by dataset.where in the collection runs read so far
 	expected bool  // whether the index has an estimate of the number of records
 }

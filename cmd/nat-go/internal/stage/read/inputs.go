@@ -26,19 +26,23 @@ func (in *Inputs) Runs() int { return len(in.paths) }
 // Reads implements stage.Inputs.
 func (in *Inputs) Reads(run int) bool { return in.parts == nil || in.parts[run] != nil }
 
-// Size implements stage.Inputs. The total is unknown for compressed files and pipes.
-func (in *Inputs) Size(run int) (before, total int64) {
-	known := true
-	for k, f := range in.Began {
-		if k < run {
-			before += f.Size
+// Bytes implements stage.Inputs.
+func (in *Inputs) Bytes() (n int64) {
+	for _, f := range in.Began {
+		if f.Size == 0 || IsCompressed(f.Path) {
+			return 0
 		}
-		total, known = total+f.Size, known && f.Size > 0 && !IsCompressed(f.Path)
+		n += f.Size
 	}
-	if !known {
-		total = 0
+	return n
+}
+
+// Before implements stage.Inputs.
+func (in *Inputs) Before(run int) (n int64) {
+	for k := range min(run, len(in.Began)) {
+		n += in.Began[k].Size
 	}
-	return before, total
+	return n
 }
 
 // identify stores the identities of the files before they are read.
