@@ -18,6 +18,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage/collate"
 	"github.com/nat-go/nat-go/collator"
 	"github.com/nat-go/nat-go/collator/batch"
@@ -235,6 +236,31 @@ finetuning: {enabled: true, trajectory_builder: [pairs, hints, best, tasks], out
 	}
 	t.Log(b.String())
 	convertsAsTheRun(t, runfolder.Folder(sum.RunDir))
+	dividesAsTheRun(t, runfolder.Folder(sum.RunDir))
+}
+
+// dividesAsTheRun checks that two shards, which store the examples by task and make the token rows, end with the data
+// set and the batches of the run.
+func dividesAsTheRun(t *testing.T, run runfolder.Folder) {
+	t.Helper()
+	requests := []Request{{ConfigFile: "finetune.yml", RunID: "divided", Divide: &Division{Number: 2, Dir: "plan"}}}
+	for _, stage := range []shards.Stage{shards.Build, shards.Group} {
+		for i := range 2 {
+			requests = append(requests, Request{Shard: &Shard{Plan: "plan", Stage: stage, Number: i}})
+		}
+	}
+	for _, req := range append(requests, Request{Merge: "plan"}) {
+		if _, err := Run(t.Context(), req, testEnv(t)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, got := dataOf(t, string(run)), dataOf(t, "o/divided")
+	for of, in := range map[string]map[string]string{string(run): want, "o/divided": got} {
+		in["batches"] = string(readFile(t, filepath.Join(of, "batches", batch.IndexName)))
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
 }
 
 // convertsAsTheRun checks that text rows and token rows, converted in one go, are the ones that the run itself wrote.

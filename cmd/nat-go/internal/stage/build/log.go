@@ -46,12 +46,13 @@ type Stage struct {
 	Builders []*Builder
 
 	Inputs     stage.Inputs
-	GroupBytes int64                                     // maximum size of a group
-	KeepGoing  bool                                      // whether to use the other collection runs if one fails
-	Spill      *group.Spill                              // stores the examples; nil means that records are built from them
-	Spilled    func(context.Context, *group.Index) error // adds the examples that other processes stored; may be nil
-	Order      bool                                      // whether to keep the positions of the groups for a merge
-	Logged     func(*recordlog.Group, recordlog.Commit)  // called for each group that is already in the log; may be nil
+	GroupBytes int64        // maximum size of a group
+	KeepGoing  bool         // whether to use the other collection runs if one fails
+	Order      bool         // whether to keep the positions of the groups for a merge
+	Spill      *group.Spill // stores the examples; nil means that records are built from them
+
+	Spilled func(context.Context, *group.Index) error // adds the examples that other processes stored; may be nil
+	Logged  func(*recordlog.Group, recordlog.Commit)  // called for each group that is already in the log; may be nil
 }
 
 // Built holds the records, in addition to the record log.
