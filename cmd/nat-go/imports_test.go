@@ -67,8 +67,20 @@ var mayImport = map[string][]string{
 	"collator/loss":    {"internal/...", "collator/...", "builders", "ttc/...", "kernels/..."},
 	"collator/teacher": {"internal/...", "collator/...", "builders", "ttc/...", "kernels/..."},
 	"cmd/...":          {"..."},
-	"examples/...":     {"..."},
+	// A stage imports neither the driver, finetune, nor another stage.
+	stages + "...": {
+		"builders/...", "collator/...", "internal/...", "kernels/...", "plugins/...", "ttc/...",
+		"cmd/nat-go/internal/builtin", "cmd/nat-go/internal/compat", "cmd/nat-go/internal/config",
+		"cmd/nat-go/internal/curate", "cmd/nat-go/internal/dataset", "cmd/nat-go/internal/exit",
+		"cmd/nat-go/internal/explain", "cmd/nat-go/internal/inspect", "cmd/nat-go/internal/marks",
+		"cmd/nat-go/internal/overlap", "cmd/nat-go/internal/plugins", "cmd/nat-go/internal/recordlog",
+		"cmd/nat-go/internal/runfolder", "cmd/nat-go/internal/shards", "cmd/nat-go/internal/trainers/...",
+	},
+	"examples/...": {"..."},
 }
+
+// stages precedes the names of the packages of a run's stages.
+const stages = "cmd/nat-go/internal/stage/"
 
 type pkg struct {
 	ImportPath string
@@ -127,6 +139,9 @@ func TestImportsGoOneWay(t *testing.T) {
 				t.Errorf("%s imports %s, with which the linker keeps every exported method of the program: 5 MB", name, imp)
 			}
 			imp, ours := strings.CutPrefix(imp, module)
+			if strings.HasPrefix(name, stages) && strings.HasPrefix(imp, stages) {
+				t.Errorf("stage %s imports stage %s", name, imp)
+			}
 			if !ours || matches(pattern, imp) {
 				continue
 			}

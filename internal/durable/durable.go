@@ -246,6 +246,16 @@ func WriteOutput(path string, data []byte) error { return CopyOutput(path, bytes
 // CopyOutput copies r to a path given by the user; see Output.
 func CopyOutput(path string, r io.Reader) error { return write(Output, path, r, (*File).Commit) }
 
+// CopyFile copies a file to path, as WriteOutput writes it.
+func CopyFile(path, from string) error {
+	in, err := Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	return CopyOutput(path, in)
+}
+
 func write(create func(string) (*File, error), path string, r io.Reader, commit func(*File) error) error {
 	f, err := create(path)
 	if err != nil {

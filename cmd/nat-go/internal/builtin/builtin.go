@@ -2,6 +2,7 @@ package builtin
 
 import (
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/nat-go/nat-go/builders"
@@ -114,4 +115,13 @@ func Types() config.Types {
 	names := lists.Map(dataset.Formats(), func(f dataset.Format) string { return f.Name })
 	t.Formats = append(names, dataset.Trajectories)
 	return t
+}
+
+// Split splits a builder's type: "acme/curriculum" is the builder curriculum of the plugin acme; a type without a
+// slash is built in.
+func Split(typ string) (program, builder string) {
+	if program, builder, ok := strings.Cut(typ, "/"); ok {
+		return program, builder
+	}
+	return PluginName, typ
 }

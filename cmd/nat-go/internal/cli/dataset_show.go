@@ -19,6 +19,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/show"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
 	"github.com/nat-go/nat-go/collator/rows"
 	"github.com/nat-go/nat-go/collator/tokenview"
 	"github.com/nat-go/nat-go/internal/terminal"
@@ -190,7 +191,7 @@ func (s *showFlags) showInput(
 		req.Limit = 10 * (q.Skip + q.Limit)
 	}
 	var run string
-	if err := withEnv(cmd, 0, func(ctx context.Context, env finetune.Env) error {
+	if err := withEnv(cmd, 0, func(ctx context.Context, env stage.Env) error {
 		sum, err := finetune.Run(ctx, req, env)
 		if sum != nil {
 			run = sum.RunDir

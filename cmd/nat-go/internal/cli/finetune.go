@@ -22,6 +22,8 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage/train"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/jobs"
 	"github.com/nat-go/nat-go/internal/secret"
@@ -105,7 +107,7 @@ func (r *requestFlags) complete(cmd *cobra.Command, files []string) {
 }
 
 // run starts the run that the flags describe.
-func (r *runFlags) run(ctx context.Context, env finetune.Env) (*finetune.Summary, error) {
+func (r *runFlags) run(ctx context.Context, env stage.Env) (*finetune.Summary, error) {
 	r.EndpointTimeout = time.Duration(r.timeout) * time.Second
 	var err error
 	switch r.Compat, err = compat.Parse(r.mode); {
@@ -119,7 +121,7 @@ func (r *runFlags) run(ctx context.Context, env finetune.Env) (*finetune.Summary
 
 // runRequest runs a request, and prints the summary.
 func runRequest(cmd *cobra.Command, commitBytes int64, r *finetune.Request) error {
-	return withRun(cmd, commitBytes, func(ctx context.Context, env finetune.Env) (*finetune.Summary, error) {
+	return withRun(cmd, commitBytes, func(ctx context.Context, env stage.Env) (*finetune.Summary, error) {
 		return finetune.Run(ctx, *r, env)
 	})
 }
@@ -127,11 +129,11 @@ func runRequest(cmd *cobra.Command, commitBytes int64, r *finetune.Request) erro
 // withRun calls run through withEnv and prints the summary that run returns.
 func withRun(
 	cmd *cobra.Command, commitBytes int64,
-	run func(context.Context, finetune.Env) (*finetune.Summary, error),
+	run func(context.Context, stage.Env) (*finetune.Summary, error),
 ) error {
 	var sum *finetune.Summary
 	var found []finding.Finding
-	err := withEnv(cmd, commitBytes, func(ctx context.Context, env finetune.Env) (err error) {
+	err := withEnv(cmd, commitBytes, func(ctx context.Context, env stage.Env) (err error) {
 		tell := env.Findings
 		env.Findings = func(fs []finding.Finding) { found = append(found, fs...); tell(fs) }
 		sum, err = run(ctx, env)
@@ -160,7 +162,7 @@ func withRun(
 
 // withEnv calls a run, or part of one, with this process's environment. If the process received a signal, an error gets
 // the exit code for that signal.
-func withEnv(cmd *cobra.Command, commitBytes int64, run func(context.Context, finetune.Env) error) error {
+func withEnv(cmd *cobra.Command, commitBytes int64, run func(context.Context, stage.Env) error) error {
 	setHeapGrowth(68, runFloor)
 	leave, stop := leaveOnSignals(cmd)
 	defer stop()
@@ -178,7 +180,7 @@ func withEnv(cmd *cobra.Command, commitBytes int64, run func(context.Context, fi
 		progress.end()
 		_, _ = io.WriteString(stderr, secret.Shape(terminal.Output(b)))
 	}
-	err = run(ctx, finetune.Env{
+	err = run(ctx, stage.Env{
 		Secrets: hide(cmd), Output: printed, Log: newLogger(cmd), Self: self, Now: time.Now, Getenv: os.LookupEnv,
 		Leave: leave, Progress: progress.show, Collating: whileCollating, CommitBytes: commitBytes,
 		Findings: findingsPrinter(cmd),
@@ -243,7 +245,7 @@ func loadJob(cmd *cobra.Command, run string) (runfolder.Folder, *jobs.Job, error
 
 // openJob returns the client for a run's job.
 func openJob(dir runfolder.Folder, j *jobs.Job, cmd *cobra.Command) (*jobs.Client, error) {
-	return finetune.OpenJob(dir, j, finetune.Env{
+	return train.OpenJob(dir, j, stage.Env{
 		Secrets: hide(cmd), Log: zerolog.New(console(cmd.ErrOrStderr())).With().Timestamp().Logger(),
 		Findings: findingsPrinter(cmd),
 	})

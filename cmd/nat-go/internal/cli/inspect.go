@@ -16,18 +16,21 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/nat-go/nat-go/builders/finding"
+	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/explain"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/inspect"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage/collate"
 	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
 func newInspectCmd() *cobra.Command {
-	var in finetune.Inspection
+	in, keys := inspect.Options{Tokenizers: true}, []string(nil)
+	model := schema.New[config.Collator]()
 	cmd := &cobra.Command{
 		Use:   "inspect [PATH ...]",
 		Short: "Describe a file: its format, its content, and the records that builders would build from it",
@@ -35,8 +38,20 @@ func newInspectCmd() *cobra.Command {
 			if len(paths) == 0 {
 				return listLogs(cmd)
 			}
+			var err error
+			if in.Map, err = inspect.KeyMap(keys); err != nil {
+				return err
+			}
+			if model.Policy != "" {
+				t, err := collate.Open(cmd.Context(), model, 0)
+				if err != nil {
+					return err
+				}
+				defer t.Close()
+				in.Prove = t.Prover(model.Policy)
+			}
 			in.Paths = paths
-			found, err := finetune.Inspect(cmd.Context(), in)
+			found, err := inspect.Inspect(cmd.Context(), in)
 			if err != nil {
 				return err
 			}
@@ -55,10 +70,10 @@ func newInspectCmd() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	inputFlags(f, &in.Source, &in.Keys)
-	f.StringVar(&in.Model.Name, "policy", "", "the model whose calls are checked, as named in the traces")
-	f.StringVar(&in.Model.Tokenizer, "tokenizer", "", "folder with the model's tokenizer")
-	f.StringVar(&in.Model.Template, "template", "", "the model's chat template, if not the tokenizer's own")
+	inputFlags(f, &in.Source, &keys)
+	f.StringVar(&model.Policy, "policy", "", "the model whose calls are checked, as named in the traces")
+	f.StringVar(&model.Tokenizer, "tokenizer", "", "folder with the model's tokenizer")
+	f.StringVar(&model.Template, "template", "", "the model's chat template, if not the tokenizer's own")
 	cmd.MarkFlagsRequiredTogether("policy", "tokenizer")
 	f.StringVar(&in.Where, "where", "",
 		"examine only examples that meet this `EXPRESSION`, as in dataset.where; clauses about tasks or records are ignored")
@@ -77,8 +92,8 @@ func listLogs(cmd *cobra.Command) error {
 }
 
 func newInitCmd() *cobra.Command {
-	var in finetune.Inspection
-	var formats []string
+	in := inspect.Options{Tokenizers: true}
+	var formats, keys []string
 	var file string
 	cmd := &cobra.Command{
 		Use:   "init PATH...",
@@ -89,7 +104,11 @@ func newInitCmd() *cobra.Command {
 			if len(in.Paths) == 0 {
 				return exit.Usagef("missing input: `nat-go init FILE`")
 			}
-			r, err := finetune.Propose(cmd.Context(), in)
+			var err error
+			if in.Map, err = inspect.KeyMap(keys); err != nil {
+				return err
+			}
+			r, err := inspect.Look(cmd.Context(), in)
 			if err != nil {
 				return err
 			}
@@ -125,7 +144,7 @@ func newInitCmd() *cobra.Command {
 	f := cmd.Flags()
 	f.StringArrayVar(&in.Paths, "from", nil,
 		"input file, folder or pattern (repeatable); same as passing it as an argument")
-	inputFlags(f, &in.Source, &in.Keys)
+	inputFlags(f, &in.Source, &keys)
 	f.StringArrayVar(&in.Builders, "builder", nil, "the builder to use (repeatable); default: the one that suits the input")
 	f.StringArrayVar(&formats, "format", nil, "row format to write (repeatable); default: the one that suits the builder")
 	f.StringVarP(&file, "write", "w", "", "write to this file, which must not exist, instead of standard output")

@@ -17,7 +17,7 @@ import (
 
 	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
 	"github.com/nat-go/nat-go/internal/objects"
 	"github.com/nat-go/nat-go/internal/secret"
 	"github.com/nat-go/nat-go/internal/terminal"
@@ -176,7 +176,7 @@ func newProgress(cmd *cobra.Command) *progress {
 }
 
 // show displays a step's progress, if an update is due.
-func (p *progress) show(s finetune.Progress) {
+func (p *progress) show(s stage.Progress) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.quiet {
@@ -218,7 +218,7 @@ const (
 //
 // most is the maximum width in columns. If the line is wider, parts at the end are omitted, but never the first two. If
 // most is 0, the width is unlimited and the bar is omitted.
-func (p *progress) line(s finetune.Progress, now time.Time, most int) string {
+func (p *progress) line(s stage.Progress, now time.Time, most int) string {
 	if s.Text != "" {
 		return s.Text
 	}
@@ -245,13 +245,13 @@ func (p *progress) line(s finetune.Progress, now time.Time, most int) string {
 
 // rate formats a step's speed and, if the total is known, the time left at that speed. Both are empty while the speed
 // is unknown.
-func (p *progress) rate(s finetune.Progress, now time.Time) (rate, left string) {
+func (p *progress) rate(s stage.Progress, now time.Time) (rate, left string) {
 	took := now.Sub(p.began)
 	if took < ratesAfter || s.Done <= p.from {
 		return "", ""
 	}
 	perSecond := float64(s.Done-p.from) / took.Seconds()
-	if s.Unit == finetune.UnitByte {
+	if s.Unit == stage.UnitByte {
 		rate = fmt.Sprintf("%.1f MiB/s", perSecond/(1<<20))
 	} else {
 		rate = fmt.Sprintf("%.0f/s", perSecond)
@@ -274,7 +274,7 @@ func duration(d time.Duration) string {
 }
 
 func amountOf(done, total int64, unit string) string {
-	if unit == finetune.UnitByte {
+	if unit == stage.UnitByte {
 		if total > 0 {
 			return fmt.Sprintf("%.1f of %.1f MiB", float64(done)/(1<<20), float64(total)/(1<<20))
 		}

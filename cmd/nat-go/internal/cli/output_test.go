@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
 	"github.com/nat-go/nat-go/internal/terminal"
 	"github.com/nat-go/nat-go/internal/terminal/columns"
 )
@@ -22,22 +22,22 @@ func progressAt(wide int, now *time.Time) (*progress, *bytes.Buffer) {
 }
 
 func TestProgress(t *testing.T) {
-	build := finetune.Progress{
+	build := stage.Progress{
 		Step:   "build",
 		Done:   44 << 20,
 		Total:  88 << 20,
-		Unit:   finetune.UnitByte,
+		Unit:   stage.UnitByte,
 		Detail: "1000 examples, 84000 records",
 	}
 	begun := build
-	pipe := finetune.Progress{Step: "build", Done: 39 << 20, Unit: finetune.UnitByte}
-	some := finetune.Progress{Step: "write", Done: 10, Total: 40, Unit: "record"}
-	long := finetune.Progress{Text: strings.Repeat("word ", 20)}
+	pipe := stage.Progress{Step: "build", Done: 39 << 20, Unit: stage.UnitByte}
+	some := stage.Progress{Step: "write", Done: 10, Total: 40, Unit: "record"}
+	long := stage.Progress{Text: strings.Repeat("word ", 20)}
 	const half = "\r\x1b[Kbuild  [###########-----------]   50 %  44.0 of 88.0 MiB  20s left  2.2 MiB/s"
 	begun.Done = 33 << 20 // a resumed run had done this much before
 	for _, c := range []struct {
 		name    string
-		p       finetune.Progress
+		p       stage.Progress
 		columns int
 		want    string
 	}{
@@ -47,8 +47,8 @@ func TestProgress(t *testing.T) {
 		{"200 columns", build, 200, half + "  1000 examples, 84000 records"},
 		{"a pipe", pipe, 80, "\r\x1b[Kbuild  39.0 MiB  1.2 MiB/s"},
 		{"records", some, 0, "write   25 %  10 of 40 records\n"},
-		{"a wait", finetune.Progress{Step: "wait for the trainer"}, 0, "wait for the trainer\n"},
-		{"words", finetune.Progress{Text: "training: running"}, 0, "training: running\n"},
+		{"a wait", stage.Progress{Step: "wait for the trainer"}, 0, "wait for the trainer\n"},
+		{"words", stage.Progress{Text: "training: running"}, 0, "training: running\n"},
 		{"words that are too long", long, 20, "\r\x1b[Kword word word wor…"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -73,7 +73,7 @@ func TestProgressIsRare(t *testing.T) {
 	now := time.Unix(1000, 0)
 	p, out := progressAt(0, &now)
 	p.last = now
-	step := finetune.Progress{Step: "build", Unit: finetune.UnitByte}
+	step := stage.Progress{Step: "build", Unit: stage.UnitByte}
 	p.show(step)
 	if out.Len() > 0 {
 		t.Errorf("a run that just began says %q", out.String())

@@ -18,6 +18,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
@@ -151,7 +152,7 @@ func newShardPlanCmd(commitBytes int64) *cobra.Command {
 				return exit.With(exit.Usage, err)
 			}
 			var made *finetune.Planned
-			err = withEnv(cmd, commitBytes, func(ctx context.Context, env finetune.Env) (err error) {
+			err = withEnv(cmd, commitBytes, func(ctx context.Context, env stage.Env) (err error) {
 				setHeapGrowth(shardPercent, shardFloor)
 				flags.Divide = &flags.how
 				made, err = planShards(ctx, flags.Request, env)
@@ -182,7 +183,7 @@ func (p *planFlags) register(cmd *cobra.Command) {
 
 // planShards creates a plan. If the plan's folder is in object storage, it creates the plan on this machine and uploads
 // it.
-func planShards(ctx context.Context, req finetune.Request, env finetune.Env) (made *finetune.Planned, err error) {
+func planShards(ctx context.Context, req finetune.Request, env stage.Env) (made *finetune.Planned, err error) {
 	dir := shards.Find(req.Divide.Dir)
 	remote := dir.Remote()
 	if remote == nil {
@@ -247,7 +248,7 @@ func newShardMergeCmd(commitBytes int64) *cobra.Command {
 		Short: "Merge the built shards into the run",
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return withRun(cmd, commitBytes, func(ctx context.Context, env finetune.Env) (*finetune.Summary, error) {
+			return withRun(cmd, commitBytes, func(ctx context.Context, env stage.Env) (*finetune.Summary, error) {
 				setHeapGrowth(shardPercent, shardFloor)
 				how.Merge = planArg(args)
 				return mergeShards(ctx, work, how, env)
@@ -265,7 +266,7 @@ func newShardMergeCmd(commitBytes int64) *cobra.Command {
 
 // mergeShards merges the shards of a plan. If the plan is in object storage, it downloads their files first.
 func mergeShards(
-	ctx context.Context, work string, how finetune.Request, env finetune.Env,
+	ctx context.Context, work string, how finetune.Request, env stage.Env,
 ) (sum *finetune.Summary, err error) {
 	err = withPlan(ctx, how.Merge, work, func(c *localPlan) (err error) {
 		if c.remote == nil {

@@ -13,11 +13,12 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
 func newShardRunCmd(commitBytes int64) *cobra.Command {
-	index, stage := -1, string(shards.Build)
+	index, name := -1, string(shards.Build)
 	var work string
 	cmd := &cobra.Command{
 		Use:   "run [PLAN] [--index I]",
@@ -30,7 +31,7 @@ func newShardRunCmd(commitBytes int64) *cobra.Command {
 			}
 			var sum *finetune.Summary
 			var number int
-			err := withEnv(cmd, commitBytes, func(ctx context.Context, env finetune.Env) error {
+			err := withEnv(cmd, commitBytes, func(ctx context.Context, env stage.Env) error {
 				setHeapGrowth(shardPercent, shardFloor)
 				keep, err := workDir(work)
 				if err != nil && dir.Remote() != nil {
@@ -47,7 +48,7 @@ func newShardRunCmd(commitBytes int64) *cobra.Command {
 				if !isQuiet(cmd) && from != "" {
 					fmt.Fprintf(cmd.ErrOrStderr(), "shard %d, from %s\n", number, from)
 				}
-				sum, err = c.runShard(ctx, finetune.Shard{Plan: c.dir, Stage: shards.Stage(stage), Number: number}, env)
+				sum, err = c.runShard(ctx, finetune.Shard{Plan: c.dir, Stage: shards.Stage(name), Number: number}, env)
 				c.restoreSummary(sum)
 				return c.withOriginalPath(err)
 			})
@@ -58,7 +59,7 @@ func newShardRunCmd(commitBytes int64) *cobra.Command {
 		},
 	}
 	cmd.Flags().IntVar(&index, "index", -1, "number of the shard, from 0; default: from the job array's variables")
-	cmd.Flags().StringVar(&stage, "stage", stage, "stage to run: build; group, for builders that need whole "+
+	cmd.Flags().StringVar(&name, "stage", name, "stage to run: build; group, for builders that need whole "+
 		"tasks, once all shards are built; or write, after a merge with --leave-writing")
 	workFlag(cmd.Flags(), &work)
 	return cmd
@@ -66,7 +67,7 @@ func newShardRunCmd(commitBytes int64) *cobra.Command {
 
 // runShard builds a shard. If the plan is in object storage, it uploads the result, or does nothing if the shard is
 // already there.
-func (c *localPlan) runShard(ctx context.Context, of finetune.Shard, env finetune.Env) (*finetune.Summary, error) {
+func (c *localPlan) runShard(ctx context.Context, of finetune.Shard, env stage.Env) (*finetune.Summary, error) {
 	req := finetune.Request{Shard: &of}
 	if c.remote == nil {
 		env.Runs = runsOf(c.dir)

@@ -15,9 +15,9 @@ import (
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/view"
 	"github.com/nat-go/nat-go/collator/tokenizer"
 	"github.com/nat-go/nat-go/internal/durable"
@@ -163,7 +163,7 @@ func openView(path, cache, tokenizerPath string, shown *progress) (*view.Run, er
 		size = info.Size()
 	}
 	read := func(bytes int64) {
-		shown.show(finetune.Progress{Step: "scan the records", Done: bytes, Total: size, Unit: finetune.UnitByte})
+		shown.show(stage.Progress{Step: "scan the records", Done: bytes, Total: size, Unit: stage.UnitByte})
 	}
 	run, err := view.OpenRun(p.Run, cache, read, func() (*tokenizer.Tokenizer, error) {
 		return runTokenizer(p.Run, tokenizerPath)

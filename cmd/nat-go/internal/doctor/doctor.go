@@ -71,8 +71,8 @@ func compare(
 			return nil, nil, exit.With(exit.Environment, err)
 		}
 	}
-	if err := collate(ctx, cfg, in, filepath.Join(scratch, "ours")); err != nil {
-		return nil, nil, fmt.Errorf("can't build nat-go's rows: %w", err)
+	if err := makeRows(ctx, cfg, in, filepath.Join(scratch, "ours")); err != nil {
+		return nil, nil, fmt.Errorf("can't build our own rows: %w", err)
 	}
 	a, err := t.ask(ctx, in, filepath.Join(scratch, "trainer"))
 	if err != nil {

@@ -74,7 +74,7 @@ func TestMaxLength(t *testing.T) {
 func TestCompareWithFake(t *testing.T) {
 	cfg := modelConfig(t, "testdata/model")
 	known := input(t, toolRow)
-	if err := collate(t.Context(), cfg, known, t.TempDir()); err != nil {
+	if err := makeRows(t.Context(), cfg, known, t.TempDir()); err != nil {
 		t.Fatal(err)
 	}
 	ones := make([]int, len(known.rows[0].ours[0].IDs))

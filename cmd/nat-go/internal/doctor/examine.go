@@ -16,8 +16,8 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage/collate"
 	"github.com/nat-go/nat-go/collator"
 	"github.com/nat-go/nat-go/collator/tokenizer"
 )
@@ -169,7 +169,7 @@ func (r *Request) collator(settings map[string]any) (cfg collator.Config, err er
 		if c == nil || finding.Failed(fs) || c.Collator.Tokenizer == "" {
 			continue
 		}
-		if cfg, err = finetune.CollatorConfig(c.Collator, 0); err != nil {
+		if cfg, err = collate.CollatorConfig(c.Collator, 0); err != nil {
 			return cfg, exit.With(exit.Usage, err)
 		}
 		r.Tokenizer = cmp.Or(r.Tokenizer, c.Collator.Tokenizer)

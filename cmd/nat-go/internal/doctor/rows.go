@@ -361,9 +361,9 @@ var classOfRole = map[string]string{
 	"developer": "system messages",
 }
 
-// collate builds nat-go's rows from rows that are not tokenised yet, with one row per conversation, as trainers of
-// text rows do. It sets the field ours of each row or, if the collator rejects the row, the field why.
-func collate(ctx context.Context, cfg collator.Config, in *Input, scratch string) error {
+// makeRows builds our rows from rows that are not tokenised yet, one per conversation, as trainers of text rows do. It
+// sets the field ours of each row or, if the collator refuses the row, the field why.
+func makeRows(ctx context.Context, cfg collator.Config, in *Input, scratch string) error {
 	cfg.Rows, cfg.Layout, cfg.Workers = collator.Trajectory, batch.Padded, 1
 	cfg.BatchTokens = max(cfg.BatchTokens, cfg.MaxLength)
 	c, err := collator.New(cfg)

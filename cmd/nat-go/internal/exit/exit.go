@@ -53,6 +53,14 @@ func Usagef(format string, a ...any) error { return With(Usage, fmt.Errorf(forma
 // Environmentf returns an environment error: exit 3.
 func Environmentf(format string, a ...any) error { return With(Environment, fmt.Errorf(format, a...)) }
 
+// Cant returns an environment error that names the failed action and the cause. It returns nil if err is nil.
+func Cant(do string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return Environmentf("can't %s: %w", do, err)
+}
+
 // Code returns the exit code of err: 0 for nil, 1 for an error without one.
 func Code(err error) int {
 	var e *Error

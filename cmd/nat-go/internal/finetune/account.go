@@ -3,16 +3,12 @@ package finetune
 import (
 	"cmp"
 	"context"
-	"encoding/hex"
+	"errors"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"strings"
-
-	"github.com/zeebo/xxh3"
+	"syscall"
 
 	"github.com/nat-go/nat-go/builders/divergence"
 	"github.com/nat-go/nat-go/builders/dpo"
@@ -23,8 +19,8 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/inspect"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
 	"github.com/nat-go/nat-go/collator"
-	"github.com/nat-go/nat-go/internal/objects"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
 	"github.com/nat-go/nat-go/ttc/source/readers"
@@ -33,7 +29,7 @@ import (
 // account completes the list of drops, and writes NAT's progress files and, last, the manifest, which says whether the
 // run succeeded. If the run failed, account returns the reason.
 func (r *run) account(ctx context.Context) error {
-	out, made, seen := r.out, r.out.made, &r.built.at.Seen
+	out, made, seen := r.out, r.out.made, &r.built.At.Seen
 	// A merge writes its starting state only now, because the folder of an interrupted merge must not look like a run
 	// that can be resumed.
 	if r.plan.join != nil {
@@ -41,7 +37,7 @@ func (r *run) account(ctx context.Context) error {
 			return exit.Default(exit.Environment, err)
 		}
 	}
-	if err := out.books.close(); err != nil {
+	if err := out.Close(); err != nil {
 		return exit.Environmentf("can't write the list of drops: %w", err)
 	}
 	if err := out.history.WriteProgress(r.plan.folder); err != nil {
@@ -50,41 +46,41 @@ func (r *run) account(ctx context.Context) error {
 	out.count()
 	for _, b := range r.plan.config.Selected() {
 		var remarks []string
-		counters := out.books.counters[b.Name]
+		counters := out.Counters[b.Name]
 		switch c := b.Config.(type) {
 		case *divergence.Config:
 			remarks = divergence.Remarks(counters)
 		case *grpo.Config:
 			remarks = grpo.Remarks(counters)
 		case *sdpo.Config:
-			remarks = sdpo.Remarks(c, counters, out.books.near[b.Name])
+			remarks = sdpo.Remarks(c, counters, out.Near[b.Name])
 		case *sft.Config:
 			remarks = sft.Remarks(counters)
 		}
 		for _, text := range remarks {
-			out.warn("%s: %s", b.Name, text)
+			out.Warn("%s: %s", b.Name, text)
 		}
 	}
 	failure := verdict{r.plan, out}.failure(ctx, seen)
-	made.Status, made.Warnings, made.Seed = runfolder.Completed, out.sum.Warnings, r.plan.rules.Split.Seed
+	made.Status, made.Warnings, made.Seed = runfolder.Completed, out.Warnings, r.plan.rules.Split.Seed
 	if seen.Fidelity != nil {
 		made.Fidelity = &runfolder.Fidelity{
 			Calls: seen.Fidelity, Gaps: seen.Gaps, Rising: seen.Rising, Proven: seen.Proven,
 		}
 	}
 	if failure != nil {
-		made.Status, made.Error = runfolder.Failed, r.env.hide(failure.Error())
+		made.Status, made.Error = runfolder.Failed, r.out.Hide(failure.Error())
 	}
 	if _, err := out.knowLog(r.plan.folder); err != nil {
 		return err
 	}
-	if err := r.lock.WriteManifest(made, out.known); err != nil {
+	if err := r.lock.WriteManifest(made, out.Files); err != nil {
 		return exit.Environmentf("can't write the manifest: %w", err)
 	}
 	out.sum.Status = made.Status
 	r.unlock() // the data set is complete; submitting the job takes the lock again
 	if failure == nil {
-		out.info("data set complete", "dataset", r.plan.folder.Dataset())
+		out.Info("data set complete", "dataset", r.plan.folder.Dataset())
 	}
 	return failure
 }
@@ -98,7 +94,7 @@ type verdict struct {
 // failure returns an error if the run failed although everything was written, because the books don't balance or
 // nothing is left to train on.
 func (r verdict) failure(ctx context.Context, seen *source.Stats) error {
-	if err := r.out.books.Check(); err != nil {
+	if err := r.out.Check(); err != nil {
 		return exit.Failedf("%w: this is a bug in nat-go; the data set is in %s, but don't trust its counts",
 			err, r.plan.folder.Dataset())
 	}
@@ -145,7 +141,7 @@ func (r verdict) noBatches() error {
 	if r.out.made.Batches == nil || len(r.out.made.Batches.Counts) > 0 {
 		return nil
 	}
-	a := r.out.books.Account(ledger.Collate, unitRecord)
+	a := r.out.Of(ledger.Collate, stage.UnitRecord)
 	if a.In == 0 {
 		return nil
 	}
@@ -153,15 +149,15 @@ func (r verdict) noBatches() error {
 	for _, reason := range slices.SortedFunc(maps.Keys(a.Dropped), func(x, y ledger.Reason) int {
 		return cmp.Or(cmp.Compare(a.Dropped[y], a.Dropped[x]), cmp.Compare(x, y))
 	}) {
-		fmt.Fprintf(&table, "\n  %-16s %s", ledger.Quantity(a.Dropped[reason], unitRecord), reason)
+		fmt.Fprintf(&table, "\n  %-16s %s", ledger.Quantity(a.Dropped[reason], stage.UnitRecord), reason)
 	}
 	if r.hasRows() && a.Dropped[collator.NoSampledIDs] > 0 { // missing ids don't fail a run that wrote rows
-		r.out.warn("rows were written, but no token batch was built from %s: %s%s", ledger.Quantity(a.In, unitRecord),
+		r.out.Warn("rows were written, but no token batch was built from %s: %s%s", ledger.Quantity(a.In, stage.UnitRecord),
 			strings.Join(strings.Fields(table.String()), " "), remedyOf(a.Dropped))
 		return nil
 	}
 	return exit.Failedf("no token batch was built from %s given to the collator:%s\n%s lists the reason for each, "+
-		"and `nat-go explain CODE` says what to do%s", ledger.Quantity(a.In, unitRecord), table.String(),
+		"and `nat-go explain CODE` says what to do%s", ledger.Quantity(a.In, stage.UnitRecord), table.String(),
 		r.plan.folder.Dropped(), remedyOf(a.Dropped))
 }
 
@@ -177,7 +173,7 @@ func remedyOf(dropped map[ledger.Reason]int64) string {
 
 // noData returns the error for a run that kept nothing, with advice.
 func (r verdict) noData(ctx context.Context, seen *source.Stats) error {
-	c, first := r.out.made.Counts, r.out.books.first
+	c, first := r.out.made.Counts, r.out.First
 	for _, b := range r.plan.config.Selected() {
 		d, ok := b.Config.(*dpo.Config)
 		if !ok || r.out.made.Source != readers.NATType || !r.plan.Compat.ExplainsEmpty() {
@@ -189,11 +185,11 @@ func (r verdict) noData(ctx context.Context, seen *source.Stats) error {
 	}
 	if c.Records == 0 {
 		return exit.Failedf("no trajectories collected: the builders produced no record from %s%s; %s lists why%s",
-			ledger.Quantity(c.Examples, unitExample), cmp.Or(first[ledger.Build], first[ledger.Source]),
+			ledger.Quantity(c.Examples, stage.UnitExample), cmp.Or(first[ledger.Build], first[ledger.Source]),
 			r.plan.folder.Dropped(), r.remedies(ctx))
 	}
 	return exit.Failedf("no trajectories collected: nothing is left of %s%s; %s lists why",
-		ledger.Quantity(c.Records, unitRecord), cmp.Or(first[ledger.Curate], first[ledger.Gate]),
+		ledger.Quantity(c.Records, stage.UnitRecord), cmp.Or(first[ledger.Curate], first[ledger.Gate]),
 		r.plan.folder.Dropped())
 }
 
@@ -225,63 +221,24 @@ func (r verdict) hasRows() bool {
 	return slices.ContainsFunc(r.out.made.Dataset, func(w runfolder.Written) bool { return w.Records > 0 })
 }
 
-// unversioned is the result of Version if the program was built without a version.
-const unversioned = "devel"
-
-// Version returns the module version that the program was built from, or "devel".
-func Version() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
-		return info.Main.Version
+// explain adds advice to an error that can end any stage, such as an interruption or a full disk.
+func (r verdict) explain(err error, locked bool) error {
+	again := "`nat-go " + r.plan.commandToContinue() + "` continues from here"
+	if r.plan.join != nil { // a failed merge can't be resumed, because its folder is removed
+		again = "merge again"
 	}
-	return unversioned
-}
-
-// A run whose output goes to object storage is made in a folder on this machine, so that it can be resumed after an
-// interruption, and is published once it is complete.
-
-// publishTo sets the location where the run is published, and the folder in which it is made.
-func (p *plan) publishTo(dir string, env Env) error {
-	p.stored = runfolder.Stored(objects.Join(dir, p.RunID))
-	if err := p.stored.Check(); err != nil {
-		return exit.With(exit.Usage, err)
-	}
-	runs := env.Runs
-	if runs == "" {
-		cache, err := os.UserCacheDir()
-		if err != nil {
-			return exit.Environmentf("can't find the user's cache folder, where a run for object storage is made: %w", err)
+	switch {
+	case errors.Is(err, context.Canceled) && r.out.sum.Job == nil:
+		if locked {
+			r.out.sum.Next = again
 		}
-		sum := xxh3.HashString128(dir).Bytes()
-		runs = filepath.Join(cache, "nat-go", "runs", hex.EncodeToString(sum[:8]))
+		state := "nothing was submitted"
+		if r.plan.shard != nil {
+			state = "the committed part of the shard is kept"
+		}
+		return exit.With(exit.Interrupted, errors.New("interrupted; "+state))
+	case errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT):
+		return exit.Environmentf("%w: make room on the disk of %s, then %s", err, r.plan.folder, again)
 	}
-	p.folder = runfolder.Folder(filepath.Join(runs, p.RunID))
-	return nil
-}
-
-// publish uploads a complete run to object storage if its output belongs there. It then removes the run's folder on
-// this machine, unless the run has a job that hasn't completed, because the commands that follow the job need that
-// folder.
-func (r *report) publish(ctx context.Context, p *plan) error {
-	if p.stored == "" || p.shard != nil || !runfolder.Has(p.folder.Manifest()) {
-		return nil
-	}
-	r.tell(Progress{Step: "publish", Text: "publish  " + string(p.stored)})
-	if err := p.stored.Publish(ctx, p.folder); err != nil {
-		return exit.Default(exit.Environment, err)
-	}
-	own, to := string(p.folder), string(p.stored)
-	r.sum.RunDir, r.sum.DatasetDir = to, objects.Join(to, p.folder.Rel(p.folder.Dataset()))
-	r.sum.Next = strings.ReplaceAll(r.sum.Next, own, to)
-	for i := range r.sum.Warnings {
-		r.sum.Warnings[i] = strings.ReplaceAll(r.sum.Warnings[i], own, to)
-	}
-	if r.sum.Job != nil && r.sum.Status != runfolder.Completed {
-		r.warn("the job has not completed, so the run's folder stays on this machine: %s", own)
-		return nil
-	}
-	if err := os.RemoveAll(own); err != nil {
-		return exit.With(exit.Environment, err)
-	}
-	_ = os.Remove(filepath.Dir(own)) // fails if it contains other runs
-	return nil
+	return err
 }

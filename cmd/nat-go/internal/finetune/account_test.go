@@ -10,6 +10,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
 )
@@ -25,7 +26,7 @@ func TestFailedRunStaysFailed(t *testing.T) {
 		"books": {
 			input:   candidatesOf("1", "0"),
 			builder: "dpo",
-			spoil:   func(r *run) { r.out.books.In(ledger.Build, "turn", 1) },
+			spoil:   func(r *run) { r.out.In(ledger.Build, "turn", 1) },
 			want:    "don't balance",
 		},
 		"nothing": {input: candidatesOf("1", "1"), builder: "dpo", want: "no trajectories collected"},
@@ -68,7 +69,7 @@ func TestFailedRunStaysFailed(t *testing.T) {
 
 // TestEmptyRunFails checks that a run that kept records but wrote no row and no batch of them is not complete.
 func TestEmptyRunFails(t *testing.T) {
-	r := newRun(&plan{folder: "r", config: &config.Config{}}, Env{})
+	r := newRun(&plan{folder: "r", config: &config.Config{}}, stage.Env{})
 	r.out.made.Counts.Kept = 3
 	v := verdict{r.plan, r.out}
 	if err := v.failure(context.Background(), &source.Stats{}); exit.Code(err) != exit.Failed ||

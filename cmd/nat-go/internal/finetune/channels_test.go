@@ -18,6 +18,8 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage/collate"
 	"github.com/nat-go/nat-go/collator"
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/tokenizer"
@@ -101,11 +103,11 @@ func ownTrace(t *testing.T, tok *tokenizer.Tokenizer, task, trial int) string {
 // TestControlHasNoEffect checks that measuring the effect of hints is refused if hints are omitted.
 func TestControlHasNoEffect(t *testing.T) {
 	c := config.Collator{Hints: "none", TemplateTime: "2026-01-02", Teacher: &config.Teacher{HintEffect: true}}
-	if _, err := CollatorConfig(c, 0); err == nil || !strings.Contains(err.Error(), "hint_effect") {
+	if _, err := collate.CollatorConfig(c, 0); err == nil || !strings.Contains(err.Error(), "hint_effect") {
 		t.Error(err)
 	}
 	c.Teacher = nil
-	if cfg, err := CollatorConfig(c, 0); err != nil || !cfg.NullHints {
+	if cfg, err := collate.CollatorConfig(c, 0); err != nil || !cfg.NullHints {
 		t.Error(err)
 	}
 }
@@ -123,49 +125,8 @@ func TestComposerCapsPairs(t *testing.T) {
 		{config.Collator{Format: "composer", MaxDPOLength: &own}, 3000},
 	} {
 		c.collator.TemplateTime = "2026-01-02"
-		if cfg, err := CollatorConfig(c.collator, 0); err != nil || cfg.MaxPairLength != c.want {
+		if cfg, err := collate.CollatorConfig(c.collator, 0); err != nil || cfg.MaxPairLength != c.want {
 			t.Errorf("got %d, want %d, %v", cfg.MaxPairLength, c.want, err)
-		}
-	}
-}
-
-// TestSameTokenizer checks what is compared of the tokenizer of a server that can't tokenise.
-func TestSameTokenizer(t *testing.T) {
-	t.Chdir(t.TempDir())
-	for _, folder := range []string{"mine", "same", "other"} {
-		data := bytesTokenizer(t)
-		if folder == "other" {
-			data = []byte(strings.Replace(string(data), `"a":`, `"a2":`, 1))
-		}
-		if err := os.Mkdir(folder, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(folder+"/tokenizer.json", data, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	tok, err := tokenizer.Load("mine")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tok.Close()
-	for _, c := range []struct{ name, model, own, want string }{
-		{"", "", "mine", "can't tokenise: specify its tokenizer"},
-		{"", "org/mine", "mine", ""},
-		{"mine/", "whatever", "models/mine/tokenizer.json", ""},
-		{"same", "", "mine", ""},
-		{"elsewhere/model", "", "mine", "set tokenizer_name to a folder"},
-		{"other", "", "mine", "other"},
-	} {
-		section := config.Collator{Tokenizer: c.own, Teacher: &config.Teacher{}}
-		x := teaching{config: &section, tokenizer: tok}
-		s := &config.Server{Endpoint: "http://127.0.0.1:1", Protocol: "atropos", Model: c.model, TokenizerName: c.name}
-		client, err := x.client(s, nil)
-		if err == nil {
-			client.Close()
-		}
-		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%+v: %v", c, err)
 		}
 	}
 }
@@ -275,6 +236,31 @@ finetuning: {enabled: true, trajectory_builder: [pairs, hints, best, tasks], out
 	}
 	t.Log(b.String())
 	convertsAsTheRun(t, runfolder.Folder(sum.RunDir))
+	dividesAsTheRun(t, runfolder.Folder(sum.RunDir))
+}
+
+// dividesAsTheRun checks that two shards, which store the examples by task and make the token rows, end with the data
+// set and the batches of the run.
+func dividesAsTheRun(t *testing.T, run runfolder.Folder) {
+	t.Helper()
+	requests := []Request{{ConfigFile: "finetune.yml", RunID: "divided", Divide: &Division{Number: 2, Dir: "plan"}}}
+	for _, stage := range []shards.Stage{shards.Build, shards.Group} {
+		for i := range 2 {
+			requests = append(requests, Request{Shard: &Shard{Plan: "plan", Stage: stage, Number: i}})
+		}
+	}
+	for _, req := range append(requests, Request{Merge: "plan"}) {
+		if _, err := Run(t.Context(), req, testEnv(t)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, got := dataOf(t, string(run)), dataOf(t, "o/divided")
+	for of, in := range map[string]map[string]string{string(run): want, "o/divided": got} {
+		in["batches"] = string(readFile(t, filepath.Join(of, "batches", batch.IndexName)))
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
 }
 
 // convertsAsTheRun checks that text rows and token rows, converted in one go, are the ones that the run itself wrote.
@@ -308,7 +294,7 @@ func convertsAsTheRun(t *testing.T, run runfolder.Folder) {
 	for _, name := range []string{
 		"sft_parquet/train.parquet", "skyrl_pretokenized/train.parquet", "trl/sft.jsonl", "trl/train.jsonl",
 	} {
-		if got := read(t, filepath.Join(to, name)); !bytes.Equal(got, read(t, filepath.Join(run.Dataset(), name))) {
+		if got := readFile(t, filepath.Join(to, name)); !bytes.Equal(got, readFile(t, filepath.Join(run.Dataset(), name))) {
 			t.Errorf("%s has other bytes than the run's", name)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
 	"github.com/nat-go/nat-go/collator"
 	"github.com/nat-go/nat-go/collator/tokenizer"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -71,7 +72,7 @@ func TestRunMakesTokenBatches(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	yaml := string(read(t, "finetune.yml")) + "\ncollator: {tokenizer: tokenizer.json, template: chatml.jinja, max_length: 512, batch_tokens: 8192}\n"
+	yaml := string(readFile(t, "finetune.yml")) + "\ncollator: {tokenizer: tokenizer.json, template: chatml.jinja, max_length: 512, batch_tokens: 8192}\n"
 	if err := os.WriteFile("finetune.yml", []byte(yaml), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +80,7 @@ func TestRunMakesTokenBatches(t *testing.T) {
 	for _, id := range []string{"a", "b"} {
 		sum := runAs(t, id)
 		for _, a := range sum.Accounts {
-			if a.Stage == ledger.Collate && a.Unit == unitRecord && (a.In != sum.Counts.Kept || a.Out != a.In) {
+			if a.Stage == ledger.Collate && a.Unit == stage.UnitRecord && (a.In != sum.Counts.Kept || a.Out != a.In) {
 				t.Errorf("%d of %d kept records went in, %d came out: %v", a.In, sum.Counts.Kept, a.Out, a.Dropped)
 			}
 		}
@@ -90,7 +91,7 @@ func TestRunMakesTokenBatches(t *testing.T) {
 		if temps, _ := filepath.Glob(filepath.Join(sum.RunDir, ".nat-go-*")); len(temps) > 0 {
 			t.Errorf("left behind: %v", temps)
 		}
-		got := read(t, filepath.Join(sum.RunDir, "batches", "index.jsonl"))
+		got := readFile(t, filepath.Join(sum.RunDir, "batches", "index.jsonl"))
 		if index == nil {
 			index = got
 		} else if string(index) != string(got) { // it holds the hash of every batch
@@ -150,7 +151,7 @@ func TestReferenceAndEpoch(t *testing.T) {
 	write("chatml.jinja", chatML)
 	write("reference.jsonl", `{"row": "`+strings.Repeat("0", 64)+`", "chosen": -1, "rejected": -2}`)
 	write("empty.jsonl", "")
-	base := string(read(t, "finetune.yml"))
+	base := string(readFile(t, "finetune.yml"))
 	made := func(id, keys string) (*Summary, error) {
 		write("finetune.yml", base+"\ncollator: {tokenizer: tokenizer.json, template: chatml.jinja, max_length: 512, batch_tokens: 8192, "+keys+"}\n")
 		return Run(context.Background(), Request{ConfigFile: "finetune.yml", RunID: id, OutputDir: "o"}, testEnv(t))
@@ -170,8 +171,8 @@ func TestReferenceAndEpoch(t *testing.T) {
 	if rows += first.Batches.Counts["dpo/validation"].Rows; second.Batches.Stats.Flags["no_reference"] != rows {
 		t.Errorf("%d rows, flags %v", rows, second.Batches.Stats.Flags)
 	}
-	if a, b := read(t, "o/first/batches/dpo/train/00000.safetensors"),
-		read(t, "o/second/batches/dpo/train/00000.safetensors"); string(a) == string(b) {
+	if a, b := readFile(t, "o/first/batches/dpo/train/00000.safetensors"),
+		readFile(t, "o/second/batches/dpo/train/00000.safetensors"); string(a) == string(b) {
 		t.Error("two epochs have the same order")
 	}
 	for keys, want := range map[string]string{
@@ -200,7 +201,7 @@ func TestNoBatchFails(t *testing.T) {
 	if err := os.CopyFS(".", os.DirFS(root)); err != nil {
 		t.Fatal(err)
 	}
-	yaml := string(read(t, "finetune.yml")) + "\ncollator: {tokenizer: tokenizer.json, template: refuses.jinja}\n"
+	yaml := string(readFile(t, "finetune.yml")) + "\ncollator: {tokenizer: tokenizer.json, template: refuses.jinja}\n"
 	for name, content := range map[string]string{
 		"tokenizer.json": string(bytesTokenizer(t)),
 		"finetune.yml":   yaml,

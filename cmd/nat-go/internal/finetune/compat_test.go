@@ -108,10 +108,10 @@ func TestCompatContinuesAfterAFailedCollectionRun(t *testing.T) {
 		dataFiles(t, dir)); d != "" {
 		t.Error(d)
 	}
-	if got := string(read(t, filepath.Join(dir, "trajectories_run1.json"))); !strings.Contains(got, `"run_id": "x_run2"`) {
+	if got := string(readFile(t, filepath.Join(dir, "trajectories_run1.json"))); !strings.Contains(got, `"run_id": "x_run2"`) {
 		t.Errorf("the second collection is not that of run 2: %s", got)
 	}
-	if got := string(read(t, filepath.Join(dir, "trajectories.json"))); !strings.Contains(got, `"reward": 0.0,`) {
+	if got := string(readFile(t, filepath.Join(dir, "trajectories.json"))); !strings.Contains(got, `"reward": 0.0,`) {
 		t.Errorf("a reward of zero is not written as NAT writes it: %s", got)
 	}
 }
@@ -128,8 +128,8 @@ func TestCompatEndsAtAFailedCollectionRun(t *testing.T) {
 	if d := cmp.Diff([]string{"trajectories.json"}, dataFiles(t, sum.DatasetDir)); d != "" {
 		t.Error(d)
 	}
-	if read(t, filepath.Join(sum.RunDir, "dpo_trajectory_builder_x_run0.jsonl")) == nil ||
-		read(t, filepath.Join(sum.RunDir, "collection_history.json")) == nil {
+	if readFile(t, filepath.Join(sum.RunDir, "dpo_trajectory_builder_x_run0.jsonl")) == nil ||
+		readFile(t, filepath.Join(sum.RunDir, "collection_history.json")) == nil {
 		t.Error("the progress files of the run before are missing")
 	}
 }
@@ -151,12 +151,12 @@ func TestCompatGroupsByTextOfID(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"trajectories.json", "submitted.json"} {
-		got := string(read(t, filepath.Join(sum.DatasetDir, dataset.Trajectories, name)))
+		got := string(readFile(t, filepath.Join(sum.DatasetDir, dataset.Trajectories, name)))
 		if n := strings.Count(got, "[\n  {"); n != 2 {
 			t.Errorf("%s has %d groups, want 2: %s", name, n, got)
 		}
 	}
-	if rows := string(read(t, filepath.Join(sum.DatasetDir, "customizer", "rows.jsonl"))); !strings.Contains(rows, `"example":"2"`) {
+	if rows := string(readFile(t, filepath.Join(sum.DatasetDir, "customizer", "rows.jsonl"))); !strings.Contains(rows, `"example":"2"`) {
 		t.Errorf("rows.jsonl doesn't name the examples by their ids: %s", rows)
 	}
 }

@@ -12,22 +12,22 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nat-go/nat-go/internal/oracletest"
-
 	"github.com/google/go-cmp/cmp"
 	"github.com/rs/zerolog"
 
 	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/compat"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
+	"github.com/nat-go/nat-go/internal/oracletest"
 )
 
-func testEnv(t *testing.T) Env {
+func testEnv(t *testing.T) stage.Env {
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Env{
+	return stage.Env{
 		Log: zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel), Self: self, Now: time.Now,
 		Findings: func(fs []finding.Finding) {
 			for _, f := range fs {
@@ -81,7 +81,7 @@ func TestCompatIsNAT(t *testing.T) {
 			var metrics struct {
 				FinalStatus []struct{ Status string } `json:"final_status"`
 			}
-			text := bytes.ReplaceAll(read(t, "expected/metrics.json"), []byte("NaN"), []byte("null"))
+			text := bytes.ReplaceAll(readFile(t, "expected/metrics.json"), []byte("NaN"), []byte("null"))
 			text = bytes.ReplaceAll(bytes.ReplaceAll(text, []byte("-Infinity"), []byte("null")), []byte("Infinity"),
 				[]byte("null"))
 			if jerr := json.Unmarshal(text, &metrics); jerr != nil {
@@ -95,18 +95,18 @@ func TestCompatIsNAT(t *testing.T) {
 				t.Fatal("no dataset_dir")
 			}
 			for _, name := range []string{"training_file.jsonl", "validation_file.jsonl"} {
-				want, got := read(t, "expected/"+name), read(t, filepath.Join(sum.DatasetDir, "customizer", name))
+				want, got := readFile(t, "expected/"+name), readFile(t, filepath.Join(sum.DatasetDir, "customizer", name))
 				if !bytes.Equal(got, want) {
 					t.Errorf("%s differs:\n%s", name, cmp.Diff(string(want), string(got)))
 				}
-				if copied := read(t, filepath.Join("out/datasets/oracle", name)); !bytes.Equal(copied, want) {
+				if copied := readFile(t, filepath.Join("out/datasets/oracle", name)); !bytes.Equal(copied, want) {
 					t.Errorf("dataset_output_dir: %s differs", name)
 				}
 			}
 			wants, _ := filepath.Glob("expected/trajectories*.json")
 			for _, want := range append(wants, "expected/submitted.json") {
-				if want, got := read(t, want),
-					read(t, filepath.Join(sum.DatasetDir, "nat_trajectories", filepath.Base(want))); !sameJSON(t, want,
+				if want, got := readFile(t, want),
+					readFile(t, filepath.Join(sum.DatasetDir, "nat_trajectories", filepath.Base(want))); !sameJSON(t, want,
 					got) {
 					t.Errorf("%s differs", filepath.Base(string(want)))
 				}
@@ -123,11 +123,11 @@ func checkProgress(t *testing.T, sum *Summary) {
 		Builder []any `json:"builder"`
 		History []any `json:"collection_history"`
 	}
-	if err := json.Unmarshal(pythonJSON(read(t, "expected/metrics.json")), &want); err != nil {
+	if err := json.Unmarshal(pythonJSON(readFile(t, "expected/metrics.json")), &want); err != nil {
 		t.Fatal(err)
 	}
 	var got []map[string]any
-	if b := read(t, filepath.Join(sum.RunDir, "collection_history.json")); b != nil {
+	if b := readFile(t, filepath.Join(sum.RunDir, "collection_history.json")); b != nil {
 		if err := json.Unmarshal(pythonJSON(b), &got); err != nil {
 			t.Fatal(err)
 		}
@@ -143,7 +143,7 @@ func checkProgress(t *testing.T, sum *Summary) {
 	var lines []any
 	for k := range want.Builder {
 		var l map[string]any
-		if err := json.Unmarshal(read(t,
+		if err := json.Unmarshal(readFile(t,
 			filepath.Join(sum.RunDir, fmt.Sprintf("dpo_trajectory_builder_oracle_run%d.jsonl", k))), &l); err != nil {
 			t.Fatal(err)
 		}
@@ -159,8 +159,8 @@ func checkProgress(t *testing.T, sum *Summary) {
 	}
 }
 
-// read returns a file's content, or nil if there is no file.
-func read(t *testing.T, path string) []byte {
+// readFile returns a file's content, or nil if there is no file.
+func readFile(t *testing.T, path string) []byte {
 	t.Helper()
 	b, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -291,8 +291,8 @@ func airlineRows(t *testing.T) string {
 		Traj   json.RawMessage `json:"traj"`
 	}
 	dir := oracletest.Path(t, "chat", "traces")
-	tools := strings.ReplaceAll(string(read(t, filepath.Join(dir, "tools.json"))), "\n", " ")
-	if err := json.Unmarshal(read(t, filepath.Join(dir, "gpt-4o-airline-dev.json")), &all); err != nil {
+	tools := strings.ReplaceAll(string(readFile(t, filepath.Join(dir, "tools.json"))), "\n", " ")
+	if err := json.Unmarshal(readFile(t, filepath.Join(dir, "gpt-4o-airline-dev.json")), &all); err != nil {
 		t.Fatal(err)
 	}
 	var b strings.Builder

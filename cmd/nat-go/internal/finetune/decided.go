@@ -17,9 +17,12 @@ import (
 	"time"
 
 	"github.com/nat-go/nat-go/builders/sdpo"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/plugins"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage/collate"
 	"github.com/nat-go/nat-go/internal/objects"
 	"github.com/nat-go/nat-go/ttc/source"
 	"github.com/nat-go/nat-go/ttc/source/readers"
@@ -28,7 +31,27 @@ import (
 // decider collects everything that determines the bytes of the run's output, and detects changes to it.
 type decider struct {
 	plan   *plan
-	tokens *tokens // nil without a tokenizer
+	tokens *collate.Tokens // nil without a tokenizer
+}
+
+// writeBegun records the starting state of a run with these inputs in the run folder.
+func (x decider) writeBegun(inputs []source.Input) error {
+	p := x.plan
+	salt := ""
+	if p.divided != nil {
+		salt = p.divided.Plan.Decided.Salt
+	}
+	text, err := p.request()
+	if err != nil {
+		return err
+	}
+	d, err := x.decided(salt)
+	if err != nil {
+		return err
+	}
+	return p.folder.WriteBegun(&runfolder.Begun{
+		NatGo: Version(), RunID: p.RunID, Log: recordlog.Version, Request: text, Inputs: inputs, Decided: d,
+	})
 }
 
 // decided returns hashes of everything that determines the bytes of the run's output, except its inputs and flags,
@@ -53,8 +76,8 @@ func (x decider) decided(salt string) (*runfolder.Decided, error) {
 	d.Add("rows", string(rows))
 	d.Add("formats", p.formatNames())
 	if t != nil {
-		d.Add("collator.tokenizer", t.tokenizer.Fingerprint())
-		d.Add("collator.template", t.template)
+		d.Add("collator.tokenizer", t.Fingerprint())
+		d.Add("collator.template", t.Template)
 	}
 	if c := p.config.Dataset.Scores; c != nil {
 		if err := addFiles(d, "dataset.scores.content", c.Path); err != nil {
@@ -169,9 +192,9 @@ func addDumps(files map[string]string, dir string) error {
 func (x decider) addPlugins(d *runfolder.Decided) error {
 	p := x.plan
 	for _, b := range p.config.Selected() {
-		name, _ := splitType(b.Type)
+		name, _ := builtin.Split(b.Type)
 		key := "plugins." + name + ".program"
-		if name == builtinPlugin || d.Hashes[key] != "" {
+		if name == builtin.PluginName || d.Hashes[key] != "" {
 			continue
 		}
 		spec, err := plugins.Spec(name, p.config.Plugins, nil)
@@ -271,7 +294,7 @@ func (x decider) acceptChanges() ([]string, error) {
 // checkPlanned returns an error listing everything that determines the bytes of the run's output and has changed since
 // its plan was made.
 func (x decider) checkPlanned() error {
-	was := x.plan.divided.plan.Decided
+	was := x.plan.divided.Plan.Decided
 	now, err := x.decided(was.Salt)
 	if err != nil {
 		return err
@@ -289,14 +312,6 @@ func itOrThem(names []string) string {
 		return "it"
 	}
 	return "them"
-}
-
-// rewriteConfig replaces config.yml in the run folder if overrides changed the configuration.
-func (p *plan) rewriteConfig() error {
-	if len(p.Overrides) == 0 {
-		return nil
-	}
-	return cant("write the run's config.yml", p.writeConfig(p.folder.Config()))
 }
 
 // addFiles adds, as one value, the content of the files that match patterns, in the order in which they are read.

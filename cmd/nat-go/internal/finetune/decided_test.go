@@ -15,6 +15,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
 )
 
 const decidedConfig = `
@@ -29,7 +30,7 @@ finetuning: {enabled: true, trajectory_builder: moves, trainer: t, output_dir: o
 `
 
 // begunRun returns a run that was killed before it had its data set, and the environment that it was begun in.
-func begunRun(t *testing.T, vars map[string]string) (runfolder.Folder, Env) {
+func begunRun(t *testing.T, vars map[string]string) (runfolder.Folder, stage.Env) {
 	t.Helper()
 	t.Chdir(t.TempDir())
 	var text bytes.Buffer

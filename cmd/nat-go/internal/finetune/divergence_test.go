@@ -97,7 +97,7 @@ func (v variant) line(t *testing.T, recorded string, n int) string {
 // pair.
 func TestDivergenceOfRecordedRollouts(t *testing.T) {
 	recorded, _, _ := strings.Cut(
-		string(read(t, oracletest.Path(t, "readers", "verifiers_v1", "eval", "traces.jsonl"))), "\n")
+		string(readFile(t, oracletest.Path(t, "readers", "verifiers_v1", "eval", "traces.jsonl"))), "\n")
 	script, err := filepath.Abs("testdata/divergence.py")
 	if err != nil {
 		t.Fatal(err)
@@ -151,7 +151,7 @@ finetuning: {enabled: true, trajectory_builder: all, output_dir: o}
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows := string(read(t, filepath.Join(sum.DatasetDir, "trl", "train.jsonl")))
+	rows := string(readFile(t, filepath.Join(sum.DatasetDir, "trl", "train.jsonl")))
 	for line := range strings.Lines(rows) {
 		var row struct{ Prompt, Chosen, Rejected []rowMessage }
 		if err := json.Unmarshal([]byte(line), &row); err != nil {

@@ -3,20 +3,18 @@ package finetune
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
@@ -73,7 +71,7 @@ func dataOf(t *testing.T, run string) map[string]string {
 		}
 		for _, f := range files {
 			rel, _ := filepath.Rel(run, f)
-			out[rel] = string(read(t, f))
+			out[rel] = string(readFile(t, f))
 		}
 	}
 	return out
@@ -113,7 +111,7 @@ func TestTasks(t *testing.T) {
 		env := testEnv(t)
 		env.CommitBytes = 1
 		ctx, cancel := context.WithCancel(ctx)
-		env.Progress = func(Progress) {
+		env.Progress = func(stage.Progress) {
 			if stop--; stop == 0 {
 				cancel()
 			}
@@ -132,34 +130,5 @@ func TestTasks(t *testing.T) {
 	}
 	if !bytes.Contains([]byte(whole["dropped.jsonl"]), []byte("bad_example")) {
 		t.Error("drops of the source are not listed")
-	}
-}
-
-// TestFailedFeedLeavesTheLogOpen checks that a log isn't done if the feeding failed: it closes the items before its
-// failure cancels the context, and a resumed run would take the log for complete.
-func TestFailedFeedLeavesTheLogOpen(t *testing.T) {
-	failed := errors.New("the spill is damaged")
-	for _, fed := range []bool{true, false} {
-		dir := t.TempDir()
-		log, err := recordlog.Create(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b := &building{recording: &recording{log: log}, env: Env{Now: time.Now}}
-		ctx, cancel := context.WithCancelCause(context.Background())
-		if !fed {
-			time.AfterFunc(20*time.Millisecond, func() { cancel(failed) })
-		}
-		items := make(chan *item)
-		close(items)
-		if err := b.gather(ctx, items, &fed); fed != (err == nil) || !fed && !errors.Is(err, failed) {
-			t.Errorf("fed %v: got the error %v", fed, err)
-		}
-		c, err := recordlog.ReadCommit(dir)
-		if err != nil || c.Done != fed {
-			t.Errorf("fed %v: got the commit %+v, %v", fed, c, err)
-		}
-		cancel(nil)
-		log.Close()
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
 )
 
 func verifyRun(t *testing.T, run runfolder.Folder) *dataset.Report {
@@ -37,7 +38,7 @@ func verifyRun(t *testing.T, run runfolder.Folder) *dataset.Report {
 
 // TestEveryFileOfARunIsVerified checks that verify notices whichever file of a run is changed, removed or added.
 func TestEveryFileOfARunIsVerified(t *testing.T) {
-	dir, sum := smallRun(t, func(r *Request, _ *Env) { r.Formats = []string{"trl", "customizer"} })
+	dir, sum := smallRun(t, func(r *Request, _ *stage.Env) { r.Formats = []string{"trl", "customizer"} })
 	whole := runfolder.Folder(filepath.Join(dir, sum.RunDir))
 	if r := verifyRun(t, whole); r.Errors > 0 {
 		t.Fatalf("%+v", r.Findings)
@@ -121,7 +122,7 @@ func TestEveryFileOfARunIsVerified(t *testing.T) {
 // TestARunWithoutAManifestIsNotVerifiable also checks this for a run whose manifest has no hashes or says itself that
 // it failed.
 func TestARunWithoutAManifestIsNotVerifiable(t *testing.T) {
-	dir, sum := smallRun(t, func(*Request, *Env) {})
+	dir, sum := smallRun(t, func(*Request, *stage.Env) {})
 	run := runfolder.Folder(filepath.Join(dir, sum.RunDir))
 	text, err := os.ReadFile(run.Manifest())
 	if err != nil {
@@ -151,25 +152,10 @@ func TestARunWithoutAManifestIsNotVerifiable(t *testing.T) {
 	}
 }
 
-// TestUnreadable checks that a program that is gone has no content to compare, and that a data set that can't be listed
-// isn't taken for an empty one.
+// TestUnreadable checks that a program that is gone has no content to compare.
 func TestUnreadable(t *testing.T) {
 	dir := t.TempDir()
 	if sum, err := contentSum(filepath.Join(dir, "gone")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%q, %v", sum, err)
-	}
-	p := &plan{Request: Request{RunID: "r"}, folder: runfolder.Folder(dir), copyTo: filepath.Join(dir, "copy")}
-	from := p.folder.Format("customizer")
-	if err := (writing{plan: p}).copyForNAT(); err != nil {
-		t.Errorf("without the format: %v", err)
-	}
-	if err := os.MkdirAll(filepath.Dir(from), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(from, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := (writing{plan: p}).copyForNAT(); err == nil {
-		t.Error("copied a folder that is a file")
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nat-go/nat-go/builders/sdpo"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
@@ -48,7 +49,7 @@ func TestHintsExample(t *testing.T) {
 		}
 	}
 	var m runfolder.Manifest
-	if err := json.Unmarshal(read(t, filepath.Join(out, "r", "manifest.json")), &m); err != nil {
+	if err := json.Unmarshal(readFile(t, filepath.Join(out, "r", "manifest.json")), &m); err != nil {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff(map[string]int64{
@@ -62,7 +63,7 @@ func TestHintsExample(t *testing.T) {
 		t.Error(d)
 	}
 	for _, a := range m.Books {
-		if a.Unit == unitSite && a.Stage == ledger.Build && (a.Out != 4 || a.In != 7) {
+		if a.Unit == stage.UnitSite && a.Stage == ledger.Build && (a.Out != 4 || a.In != 7) {
 			t.Errorf("%+v", a)
 		}
 	}

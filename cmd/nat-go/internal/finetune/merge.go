@@ -12,46 +12,33 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nat-go/nat-go/builders"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
-	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage/build"
+	"github.com/nat-go/nat-go/internal/durable"
+	"github.com/nat-go/nat-go/internal/lists"
 )
 
 // mergeCommand is the prefix of the command that a merge records in its folder's lock.
 const mergeCommand = "dataset merge"
 
-// part is a run that is joined with others.
-type part struct {
-	folder   runfolder.Folder
-	begun    *runfolder.Begun
-	manifest *runfolder.Manifest
-	plan     *plan
-	at       cursor // position at the end of the run's inputs
-}
-
-// joining holds the runs that a merge joins.
-type joining struct {
-	parts []*part
-	keep  *part // the run whose validation side is kept; nil means a new split
-}
-
 // openJoin opens the finished runs that a request joins. Their records are curated and split as if from one run, and
 // written as one data set. A merge that fails removes its folder. The folder of a killed merge is removed by the next
 // merge into that folder.
-func openJoin(ctx context.Context, req Request, env Env) (*plan, error) {
+func openJoin(ctx context.Context, req Request, env stage.Env) (*plan, error) {
 	j := &joining{}
 	var err error
 	if j.parts, err = openParts(ctx, req.Join, env); err != nil {
 		return nil, err
 	}
 	if req.KeepSplit != "" {
-		if j.keep, err = openPart(ctx, req.KeepSplit, env); err != nil {
+		keep, err := openPart(ctx, req.KeepSplit, env)
+		if err != nil {
 			return nil, err
 		}
+		j.keep = &keep.Part
 	}
 	p, err := joinPlan(ctx, req, j.parts[0], env)
 	if err != nil {
@@ -62,7 +49,7 @@ func openJoin(ctx context.Context, req Request, env Env) (*plan, error) {
 }
 
 // openParts opens the runs. It returns an error if one is listed twice or if their settings differ.
-func openParts(ctx context.Context, folders []runfolder.Folder, env Env) ([]*part, error) {
+func openParts(ctx context.Context, folders []runfolder.Folder, env stage.Env) ([]*part, error) {
 	var parts []*part
 	for _, f := range folders {
 		p, err := openPart(ctx, f, env)
@@ -70,21 +57,21 @@ func openParts(ctx context.Context, folders []runfolder.Folder, env Env) ([]*par
 			return nil, err
 		}
 		for _, other := range parts {
-			if sameFolder(p.folder, other.folder) {
-				return nil, exit.Usagef("%s and %s are the same run: name it once", other.folder, p.folder)
+			if sameFolder(p.Folder, other.Folder) {
+				return nil, exit.Usagef("%s and %s are the same run: name it once", other.Folder, p.Folder)
 			}
 		}
 		parts = append(parts, p)
 		if differ := parts[0].settings().Changed(p.settings()); len(differ) > 0 {
 			return nil, exit.Failedf("%s can't be merged with %s: they differ in %s. A data set is always made with a single set "+
 				"of settings: rerun one of them with the other's settings",
-				p.folder, parts[0].folder, strings.Join(differ, ", "))
+				p.Folder, parts[0].Folder, strings.Join(differ, ", "))
 		}
 	}
 	if t := parts[0].plan.config.Collator.Teacher; t != nil && t.Dumps != "" {
 		return nil, exit.Usagef("run in %s has collator.teacher.dumps, which hold logits for that run's batches, but "+
 			"a merge makes new batches: repeat the runs without this setting, or with collator.teacher.logits, whose "+
-			"program computes logits for the merged batches", parts[0].folder)
+			"program computes logits for the merged batches", parts[0].Folder)
 	}
 	return parts, nil
 }
@@ -96,30 +83,30 @@ func sameFolder(a, b runfolder.Folder) bool {
 }
 
 // openPart opens a run to be joined. It returns an error if the run is incomplete, has failed, or has been changed.
-func openPart(ctx context.Context, f runfolder.Folder, env Env) (*part, error) {
-	p := &part{folder: runfolder.Folder(filepath.Clean(string(f)))}
+func openPart(ctx context.Context, f runfolder.Folder, env stage.Env) (*part, error) {
+	p := &part{Part: build.Part{Folder: runfolder.Folder(filepath.Clean(string(f)))}}
 	var err error
-	if p.begun, err = readBegun(p.folder); err != nil {
+	if p.begun, err = readBegun(p.Folder); err != nil {
 		return nil, err
 	}
-	left, err := p.folder.LeftBy()
+	left, err := p.Folder.LeftBy()
 	if err != nil {
 		return nil, exit.With(exit.Usage, err)
 	}
 	if left != nil {
-		return nil, exit.Usagef("%s was interrupted in %s: rerun that command first", left, p.folder)
+		return nil, exit.Usagef("%s was interrupted in %s: rerun that command first", left, p.Folder)
 	}
-	p.manifest, err = p.folder.ReadManifest()
+	p.manifest, err = p.Folder.ReadManifest()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, exit.Usagef("run in %s is not complete: `nat-go finetune resume %[1]s` continues it", p.folder)
+		return nil, exit.Usagef("run in %s is not complete: `nat-go finetune resume %[1]s` continues it", p.Folder)
 	case err != nil:
 		return nil, exit.Environmentf("can't read the run folder: %w", err)
 	case p.manifest.Status != runfolder.Completed:
-		return nil, exit.Failedf("run in %s failed: %s", p.folder, p.manifest.Error)
+		return nil, exit.Failedf("run in %s failed: %s", p.Folder, p.manifest.Error)
 	case p.manifest.Compat:
 		return nil, exit.Usagef("run in %s was made with --compat nat: NAT's data sets can't be merged",
-			p.folder)
+			p.Folder)
 	}
 	if err := checkVersion(p.begun); err != nil {
 		return nil, err
@@ -127,14 +114,14 @@ func openPart(ctx context.Context, f runfolder.Folder, env Env) (*part, error) {
 	if err := p.checkFiles(); err != nil {
 		return nil, err
 	}
-	p.plan, err = planOf(ctx, p.folder, p.begun, env)
+	p.plan, err = planOf(ctx, p.Folder, p.begun, env)
 	return p, err
 }
 
 // checkFiles checks the files that a merge reads against the run's manifest, and reads the cursor in the last commit of
 // the record log.
 func (p *part) checkFiles() error {
-	f := p.folder
+	f := p.Folder
 	for _, path := range []string{filepath.Join(f.Records(), recordlog.LogName), f.Decisions(), f.Config(), f.Begun()} {
 		rel := f.Rel(path)
 		got, err := f.Sum(rel)
@@ -149,7 +136,7 @@ func (p *part) checkFiles() error {
 	}
 	c, err := recordlog.ReadCommit(f.Records())
 	if err == nil && len(c.Cursor) > 0 {
-		err = json.Unmarshal(c.Cursor, &p.at)
+		err = json.Unmarshal(c.Cursor, &p.At)
 	}
 	if err == nil && !c.Done {
 		err = errors.New("its record log is not complete")
@@ -178,10 +165,10 @@ func (p *part) settings() *runfolder.Decided {
 }
 
 // joinPlan returns the first run's plan with the merge's folder.
-func joinPlan(ctx context.Context, how Request, first *part, env Env) (*plan, error) {
+func joinPlan(ctx context.Context, how Request, first *part, env stage.Env) (*plan, error) {
 	req := first.plan.Request
 	req.RunID, req.DryRun, req.From, req.PassedOver = how.RunID, true, nil, nil
-	req.OutputDir = cmp.Or(how.OutputDir, filepath.Dir(string(first.folder)))
+	req.OutputDir = cmp.Or(how.OutputDir, filepath.Dir(string(first.Folder)))
 	p, err := newPlan(ctx, req, env)
 	if err == nil {
 		p.copyTo, p.notes = "", nil      // the first run's copyTo and notes don't apply
@@ -209,14 +196,14 @@ func clearKilled(f runfolder.Folder) error {
 // questions. Answers are stored under the hash of their question.
 func (j *joining) inheritAnswers(to runfolder.Folder) error {
 	for _, part := range j.parts {
-		err := filepath.WalkDir(part.folder.Teacher(), func(path string, e fs.DirEntry, err error) error {
+		err := filepath.WalkDir(part.Folder.Teacher(), func(path string, e fs.DirEntry, err error) error {
 			if errors.Is(err, fs.ErrNotExist) || err == nil && !e.Type().IsRegular() {
 				return nil
 			}
 			if err != nil {
 				return err
 			}
-			return copyOnce(path, filepath.Join(string(to), filepath.FromSlash(part.folder.Rel(path))))
+			return copyOnce(path, filepath.Join(string(to), filepath.FromSlash(part.Folder.Rel(path))))
 		})
 		if err != nil {
 			return exit.Environmentf("can't write the run folder: %w", err)
@@ -233,143 +220,16 @@ func copyOnce(from, to string) error {
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 		return err
 	}
-	return copyFile(to, from)
+	return durable.CopyFile(to, from)
 }
 
-// joiner joins finished runs.
-type joiner struct{ run *run }
-
-// joinRuns is the stage that writes the groups of all parts to the log, one part after another, and adds them to the
-// index and the books.
-func (r joiner) joinRuns(ctx context.Context) error {
-	p := r.run.plan
-	b := newRecording(r.run)
-	if err := b.openLog(ctx); err != nil {
+// joinRuns is the stage that joins the parts' logs.
+func (r *run) joinRuns(ctx context.Context) (err error) {
+	j := r.plan.join
+	parts := lists.Map(j.parts, func(p *part) *build.Part { return &p.Part })
+	if r.built, err = r.building().Join(ctx, parts, j.keep); err != nil {
 		return err
 	}
-	defer b.log.Close()
-	for _, part := range p.join.parts {
-		if err := b.appendPart(ctx, part); err != nil {
-			return err
-		}
-	}
-	if err := b.commit(true); err != nil {
-		return err
-	}
-	if keep := p.join.keep; keep != nil {
-		if err := b.hold(ctx, keep); err != nil {
-			return err
-		}
-	}
-	b.finish()
-	return p.join.inheritAnswers(p.folder)
-}
-
-// numbering assigns a part's inputs their numbers in the merge.
-type numbering struct {
-	numbers []int // by the part's own number
-	base    int   // number of inputs in the merge before this part's were added
-	fresh   []source.Input
-	done    map[*builders.Origin]bool // origins already renumbered; several records may share an origin
-}
-
-// number numbers p's inputs. An input that an earlier part also read keeps its number. The others, which are fresh, get
-// the next numbers. No two inputs of a part get the same number, even if their contents are equal: the part's run used
-// both.
-func (b *recording) number(p *part) *numbering {
-	n := &numbering{base: len(b.at.Inputs), done: map[*builders.Origin]bool{}}
-	taken := make([]bool, n.base)
-	for _, in := range p.at.Inputs {
-		i := 0
-		for i < n.base && (taken[i] || !sameContent(b.at.Inputs[i], in)) {
-			i++
-		}
-		if i < n.base {
-			taken[i] = true
-		} else {
-			i += len(n.fresh)
-			n.fresh = append(n.fresh, in)
-		}
-		n.numbers = append(n.numbers, i)
-	}
-	return n
-}
-
-// of returns an input's number in the merge.
-func (n *numbering) of(run int) int {
-	if run >= 0 && run < len(n.numbers) {
-		return n.numbers[run]
-	}
-	return n.base + run
-}
-
-// group renumbers the inputs of a group's records and drops.
-func (n *numbering) group(g *recordlog.Group) {
-	clear(n.done)
-	for i := range g.Records {
-		if o := g.Records[i].Origin; !n.done[o] {
-			n.done[o], o.Run = true, n.of(o.Run)
-		}
-	}
-	for i := range g.Drops {
-		g.Drops[i].Run = n.of(g.Drops[i].Run)
-	}
-}
-
-// appendPart appends a part's groups, with the numbers that its inputs have in the merge.
-func (b *recording) appendPart(ctx context.Context, p *part) error {
-	n := b.number(p)
-	b.at.Inputs = append(b.at.Inputs, n.fresh...)
-	for g, err := range recordlog.Groups(p.folder.Records()) {
-		if err := cmp.Or(err, ctx.Err()); err != nil {
-			return exit.Default(exit.Environment, err)
-		}
-		n.group(g)
-		if err := b.log.Append(g); err != nil {
-			return logError("write the record log", err)
-		}
-		if err := b.take(g); err != nil {
-			return err
-		}
-		b.out.tell(Progress{Step: "merge", Done: int64(b.index.Len()), Unit: unitRecord})
-	}
-	b.at.Seen.Add(&p.at.Seen)
-	b.at.Groups += p.at.Groups
-	return nil
-}
-
-// sameContent reports whether two inputs have the same content, regardless of their location.
-func sameContent(a, b source.Input) bool {
-	return a.Same(b) || a.Sum != 0 && a.Sum == b.Sum && a.Size == b.Size
-}
-
-// hold adds keep's validation side to the index. It returns an error if that run doesn't have one. An input's number is
-// part of a record's identity, so keep's inputs get their numbers in the merge.
-func (b *recording) hold(ctx context.Context, keep *part) error {
-	d, err := (&dataset.Place{Run: keep.folder}).Decisions()
-	if err != nil {
-		return exit.With(exit.Environment, err)
-	}
-	n, held := b.number(keep), 0
-	var entries []curate.Entry
-	for g, err := range recordlog.Groups(keep.folder.Records()) {
-		if err := cmp.Or(err, ctx.Err()); err != nil {
-			return exit.Default(exit.Environment, err)
-		}
-		n.group(g)
-		entries = curate.EntriesOf(entries[:0], g, curate.Gates{})
-		for _, e := range entries {
-			if !d.At(e.Ordinal).Validates() {
-				continue
-			}
-			held++
-			if err := b.index.Hold(e); err != nil {
-				return exit.Environmentf("can't sort the records: %w", err)
-			}
-		}
-	}
-	if held == 0 {
-		return exit.Failedf("run in %s has no validation side to keep", keep.folder)
-	}
-	return nil
+	r.out.take(r.built)
+	return j.inheritAnswers(r.plan.folder)
 }

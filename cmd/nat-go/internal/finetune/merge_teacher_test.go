@@ -80,7 +80,7 @@ collator:
 		t.Errorf("%v, %v", report, err)
 	}
 	files, _ := filepath.Glob("o/both/batches/sdpo/*/*.safetensors")
-	if len(files) == 0 || !strings.Contains(string(read(t, files[0])), "pair_teacher_topk_logprobs") {
+	if len(files) == 0 || !strings.Contains(string(readFile(t, files[0])), "pair_teacher_topk_logprobs") {
 		t.Errorf("no teacher's columns in %v", files)
 	}
 	// An answer that is no longer stored in either run is asked for again.

@@ -94,7 +94,7 @@ func (j *joined) folder(id string) runfolder.Folder {
 // validation returns the examples of a run's validation side with their contexts, sorted.
 func (j *joined) validation(id string) (all []string) {
 	j.Helper()
-	b := read(j.T, filepath.Join(j.folder(id).Format(j.format), "rows.jsonl"))
+	b := readFile(j.T, filepath.Join(j.folder(id).Format(j.format), "rows.jsonl"))
 	for line := range strings.Lines(string(b)) {
 		var row struct {
 			File, Example string

@@ -183,7 +183,7 @@ func TestEachAnswerIsTrainedOnce(t *testing.T) {
 func firstRollout(t *testing.T) string {
 	t.Helper()
 	line, _, _ := strings.Cut(
-		string(read(t, oracletest.Path(t, "readers", "verifiers_v1", "eval", "traces.jsonl"))), "\n")
+		string(readFile(t, oracletest.Path(t, "readers", "verifiers_v1", "eval", "traces.jsonl"))), "\n")
 	return sessiontest.Write(t, t.TempDir(), "traces.jsonl", line+"\n")
 }
 

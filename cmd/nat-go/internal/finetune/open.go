@@ -7,25 +7,12 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"strings"
-	"sync"
-	"time"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/nat-go/nat-go/builders/finding"
-	"github.com/nat-go/nat-go/builders/schema"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/explain"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/inspect"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/plugins"
-	"github.com/nat-go/nat-go/plugins/host"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage/read"
 )
-
-// builtinPlugin is the name of the process that serves the built-in builders: this program itself.
-const builtinPlugin = "nat-go"
 
 // openFolder creates and locks the run folder, and writes its first files. For a resumed run, whose folder is already
 // locked, it instead checks that nothing that determines the data set has changed, and stores the configuration that
@@ -53,7 +40,7 @@ func (r *run) openFolder(ctx context.Context) (err error) {
 	r.out.sum.NotStarted = false
 	err = r.plan.writeConfig(folder.Config())
 	if err == nil && r.plan.join == nil { // the inputs of joined runs aren't known yet
-		err = decider{r.plan, r.tokens}.writeBegun(r.in.began)
+		err = decider{r.plan, r.tokens}.writeBegun(r.in.Began)
 	}
 	if err != nil {
 		return exit.Default(exit.Environment, fmt.Errorf("can't write the run's config.yml: %w", err))
@@ -63,171 +50,13 @@ func (r *run) openFolder(ctx context.Context) (err error) {
 
 // listDrops starts the list of drops with the files in input folders that aren't read.
 func (r *run) listDrops(context.Context) error {
-	if err := r.out.books.open(r.plan.folder.Dropped()); err != nil {
+	if err := r.out.Open(r.plan.folder.Dropped()); err != nil {
 		return exit.Environmentf("can't write the list of drops: %w", err)
 	}
 	if r.in != nil {
-		r.out.passOver(r.plan.PassedOver, len(r.in.paths))
+		r.out.passOver(r.plan.PassedOver, r.in.Runs())
 	}
 	return nil
-}
-
-// unitFile is the unit for whole input files. The books count only the files that are not read.
-const unitFile = "file"
-
-// start starts the plugin processes.
-func (r *run) start(ctx context.Context) error {
-	lock, err := plugins.ReadLock(filepath.Dir(r.plan.NATConfig))
-	if err != nil {
-		return exit.With(exit.Environment, err)
-	}
-	ps := &processes{of: r.plan, env: r.env, started: map[string]func() (*host.Plugin, error){}}
-	r.started = ps
-	ctx, ps.cancel = context.WithCancel(ctx)
-	for _, b := range r.plan.config.Selected() {
-		name, _ := splitType(b.Type)
-		if ps.started[name] != nil {
-			continue
-		}
-		ps.started[name] = sync.OnceValues(func() (*host.Plugin, error) {
-			return startPlugin(ctx, name, r.plan.config, lock, r.env)
-		})
-		go func() { _, _ = ps.started[name]() }()
-	}
-	return nil
-}
-
-// openBuilders opens a session with each builder that the configuration selects, in YAML order.
-func (r *run) openBuilders(ctx context.Context) error {
-	for _, block := range r.plan.config.Selected() {
-		b, err := r.started.open(ctx, block)
-		if err != nil {
-			return err
-		}
-		r.builders = append(r.builders, b)
-	}
-	return nil
-}
-
-// open opens a session with a builder.
-func (ps *processes) open(ctx context.Context, b config.Block) (*builder, error) {
-	program, name := splitType(b.Type)
-	p, err := ps.started[program]() // wait: starting a plugin has a deadline
-	if err != nil {
-		return nil, exit.With(exit.Environment, err)
-	}
-	if program == builtinPlugin {
-		name = ps.of.Compat.Builder(name)
-	}
-	info, err := p.Builder(name)
-	if err != nil {
-		return nil, ps.refuse(
-			b.Report(finding.Finding{Code: config.CodePlugin, Severity: finding.Error, Message: err.Error()}))
-	}
-	if !ps.of.Compat.Provides(info.Unit) { // with --compat nat, a run doesn't have tasks
-		return nil, ps.refuse(b.Report(finding.Finding{
-			Code: config.CodeUnit, Severity: finding.Error, Fix: "rerun it without --compat nat",
-			Message: fmt.Sprintf("builder %s works on tasks, which --compat nat doesn't form", b.Type),
-		}))
-	}
-	spec := b.Spec
-	if spec == nil {
-		if spec, err = schema.FromJSONSchema(info.ConfigSchema); err != nil {
-			return nil, exit.Environmentf("builder %s: the schema of its settings can't be used: %w", b.Name, err)
-		}
-	}
-	settings, found := b.JSON(spec)
-	if finding.Failed(found) {
-		return nil, ps.refuse(found...)
-	}
-	session, err := p.Open(ctx, name, b.Name, settings)
-	if refused, ok := errors.AsType[*host.ConfigError](err); ok {
-		return nil, ps.refuse(b.Adopt(plugins.Findings(refused.Findings))...)
-	}
-	if err != nil {
-		return nil, exit.With(exit.Environment, err)
-	}
-	if program != builtinPlugin && len(ps.of.Formats) == 0 {
-		ps.env.Findings(inspect.Unfit(ps.of.config, b.Type, info.Kinds))
-	}
-	ps.sessions = append(ps.sessions, session)
-	own := newBuilder(b.Name, info.Unit, info.Kinds)
-	own.rules, own.session = ps.of.verdict, session
-	return &own, nil
-}
-
-// refuse reports findings and returns an error with their count.
-func (ps *processes) refuse(fs ...finding.Finding) error {
-	ps.env.Findings(fs)
-	return exit.Usagef("%s", finding.Count(fs))
-}
-
-// splitType splits a builder's type: "acme/curriculum" is the builder curriculum of the plugin acme; a type without a
-// slash is built in.
-func splitType(typ string) (program, builder string) {
-	if program, builder, ok := strings.Cut(typ, "/"); ok {
-		return program, builder
-	}
-	return builtinPlugin, typ
-}
-
-// processes holds the plugins of a run, each started once, and the sessions with their builders. The plugins start
-// while the inputs are located, the tokenizer is loaded and the run folder is created; code that needs one waits for
-// it.
-type processes struct {
-	of       *plan
-	env      Env
-	started  map[string]func() (*host.Plugin, error) // each waits until the plugin has started
-	sessions []*host.Session
-	cancel   context.CancelFunc
-	once     sync.Once
-	gone     sync.WaitGroup
-}
-
-func startPlugin(
-	ctx context.Context, name string, c *config.Config, lock *plugins.Lock, env Env,
-) (*host.Plugin, error) {
-	spec := host.Spec{
-		Name: name, Path: env.Self, Args: []string{builtin.ServeCommand}, Known: explain.Known,
-		StartTimeout: time.Minute, // a built-in builder takes this long to start only on a very busy machine
-		OutputLimit:  int(c.Limits.Output), OutputSetting: "limits.output",
-	}
-	if name != builtinPlugin {
-		var err error
-		if spec, err = plugins.Spec(name, c.Plugins, lock); err != nil {
-			return nil, err
-		}
-	}
-	spec.GroupLimit = int(c.Limits.Group)
-	p, err := host.Start(ctx, spec, env.Log)
-	if err != nil {
-		return nil, err
-	}
-	if err := lock.Check(name, p); err != nil {
-		p.Close()
-		return nil, err
-	}
-	return p, nil
-}
-
-// close ends the sessions and processes, if any, in the background, because ending them takes a while.
-func (ps *processes) close() {
-	if ps == nil {
-		return
-	}
-	ps.once.Do(func() {
-		ps.gone.Go(func() {
-			for _, s := range ps.sessions {
-				s.Close()
-			}
-			ps.cancel() // cancel the processes that are still starting
-			for _, started := range ps.started {
-				if p, err := started(); err == nil { // wait: ps.cancel ends a start in progress
-					p.Close()
-				}
-			}
-		})
-	})
 }
 
 // Measured size ratios. Each byte of candidate text in the input adds logPerByte bytes to the record log, and
@@ -242,11 +71,11 @@ const (
 // checkSpace compares the disk's free space with an estimate of the run's size. The size depends on the content of the
 // inputs, so checkSpace warns if the space is less than the estimate, and returns an error only if it is less than a
 // quarter of it.
-func checkSpace(p *plan, inputs *inputs, out *report) error {
+func checkSpace(p *plan, inputs *read.Inputs, out *report) error {
 	var need float64
-	for _, in := range inputs.began {
+	for _, in := range inputs.Began {
 		size := float64(in.Size)
-		if isCompressed(in.Path) {
+		if read.IsCompressed(in.Path) {
 			size *= unpacked
 		}
 		need += size * (logPerByte + rowsPerByte*float64(len(p.formats)))
@@ -260,7 +89,7 @@ func checkSpace(p *plan, inputs *inputs, out *report) error {
 		return exit.Environmentf("disk of %s has %s free, and the data set needs about %s: free some space, "+
 			"or write elsewhere with --output-dir", dir, mebibytes(float64(free)), mebibytes(need))
 	}
-	out.warn("the disk of %s has %s free, and the data set may need %s; if that is not enough, the run stops "+
+	out.Warn("the disk of %s has %s free, and the data set may need %s; if that is not enough, the run stops "+
 		"and can be resumed", dir, mebibytes(float64(free)), mebibytes(need))
 	return nil
 }

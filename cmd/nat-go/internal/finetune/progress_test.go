@@ -10,10 +10,11 @@ import (
 	"time"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/bench"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
 )
 
 // smallRun runs over generated input in a folder of its own.
-func smallRun(t *testing.T, change func(*Request, *Env)) (string, *Summary) {
+func smallRun(t *testing.T, change func(*Request, *stage.Env)) (string, *Summary) {
 	t.Helper()
 	dir := t.TempDir()
 	t.Chdir(dir)
@@ -34,9 +35,9 @@ func smallRun(t *testing.T, change func(*Request, *Env)) (string, *Summary) {
 }
 
 func TestProgressIsReported(t *testing.T) {
-	var got []Progress
-	smallRun(t, func(_ *Request, env *Env) { env.Progress = func(p Progress) { got = append(got, p) } })
-	last := map[string]Progress{}
+	var got []stage.Progress
+	smallRun(t, func(_ *Request, env *stage.Env) { env.Progress = func(p stage.Progress) { got = append(got, p) } })
+	last := map[string]stage.Progress{}
 	for _, p := range got {
 		if p.Done < last[p.Step].Done || p.Done > p.Total {
 			t.Errorf("%s went from %d to %d of %d", p.Step, last[p.Step].Done, p.Done, p.Total)
@@ -52,9 +53,9 @@ func TestProgressIsReported(t *testing.T) {
 
 // TestClockGoesBack sets the clock back whenever it is read: commits are not put off, and no data depends on it.
 func TestClockGoesBack(t *testing.T) {
-	dir, _ := smallRun(t, func(*Request, *Env) {})
+	dir, _ := smallRun(t, func(*Request, *stage.Env) {})
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	other, _ := smallRun(t, func(_ *Request, env *Env) {
+	other, _ := smallRun(t, func(_ *Request, env *stage.Env) {
 		env.Now = func() time.Time { now = now.Add(-time.Hour); return now }
 	})
 	for _, name := range []string{
@@ -78,7 +79,7 @@ func TestClockGoesBack(t *testing.T) {
 
 func TestMetrics(t *testing.T) {
 	run := func() string {
-		dir, _ := smallRun(t, func(req *Request, _ *Env) { req.Metrics = "metrics.prom" })
+		dir, _ := smallRun(t, func(req *Request, _ *stage.Env) { req.Metrics = "metrics.prom" })
 		text, err := os.ReadFile(filepath.Join(dir, "metrics.prom"))
 		if err != nil {
 			t.Fatal(err)

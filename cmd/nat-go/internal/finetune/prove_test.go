@@ -16,7 +16,6 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/internal/oracletest"
-	"github.com/nat-go/nat-go/ttc/chat"
 )
 
 // loggedCall is a line of a request log: one call, with the number of tokens that its prompt is said to have had.
@@ -67,7 +66,7 @@ func TestFidelityIsProven(t *testing.T) {
 				t.Error(diff)
 			}
 			var got []string
-			rows := string(read(t, filepath.Join(sum.DatasetDir, "messages", "rows.jsonl")))
+			rows := string(readFile(t, filepath.Join(sum.DatasetDir, "messages", "rows.jsonl")))
 			for line := range strings.Lines(rows) {
 				got = append(got, strings.TrimSpace(line[strings.Index(line, `"fidelity"`):]))
 			}
@@ -88,7 +87,7 @@ func TestFidelityIsProven(t *testing.T) {
 			if diff := cmp.Diff(c.rows, got); diff != "" {
 				t.Error(diff)
 			}
-			if c.min == "text" && !strings.Contains(string(read(t, filepath.Join(sum.RunDir, "dropped.jsonl"))),
+			if c.min == "text" && !strings.Contains(string(readFile(t, filepath.Join(sum.RunDir, "dropped.jsonl"))),
 				"partial, not text: prompt_tokens_differ") {
 				t.Error("the refused record's line doesn't give the reason")
 			}
@@ -132,7 +131,7 @@ finetuning: {enabled: true, trajectory_builder: all, output_dir: o}
 // with, and refutes it where one word or id was changed.
 func TestRecordedFidelity(t *testing.T) {
 	recorded := func(elem ...string) string {
-		return string(read(t, oracletest.Path(t, append([]string{"readers"}, elem...)...)))
+		return string(readFile(t, oracletest.Path(t, append([]string{"readers"}, elem...)...)))
 	}
 	counted := map[string]int64{"prompt_tokens": 4}
 	for name, c := range map[string]struct {
@@ -185,31 +184,6 @@ func TestRecordedFidelity(t *testing.T) {
 			}
 			if diff := cmp.Diff(c.gaps, gaps); diff != "" {
 				t.Errorf("refuted: %s", diff)
-			}
-		})
-	}
-}
-
-func TestIDsStandForTheAnswer(t *testing.T) {
-	call := chat.ToolCall{Name: "wc", Arguments: `{"path": "a.txt", "words": ["é", "x"]}`}
-	calling := chat.Message{ToolCalls: []chat.ToolCall{call}}
-	for name, c := range map[string]struct {
-		sampled string
-		answer  chat.Message
-		want    bool
-	}{
-		"text":                {"hello<|im_end|>", chat.Message{Text: " hello\n"}, true},
-		"another text":        {"hallo<|im_end|>", chat.Message{Text: "hello"}, false},
-		"other marks":         {"<think>h</think>hello", chat.Message{Reasoning: "h", Text: "hello"}, true},
-		"another reasoning":   {"<think>no</think>hello", chat.Message{Reasoning: "yes", Text: "hello"}, false},
-		"a call":              {`<c>{"wc":{"path":"a.txt","words":["\u00e9","x"]}}`, calling, true},
-		"a call in XML":       {`<wc><path>a.txt</path><w>é</w><w>x</w>`, calling, true},
-		"another argument":    {`wc {"path": "b.txt", "words": ["x"]}`, calling, false},
-		"the call of another": {`ls {"path": "a.txt", "words": ["x"]}`, calling, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got := saysSame(c.sampled, &c.answer); got != c.want {
-				t.Errorf("got %v", got)
 			}
 		})
 	}

@@ -1,42 +1,41 @@
 package finetune
 
 import (
-	"bufio"
-	"cmp"
-	"encoding/json"
+	"context"
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"github.com/nat-go/nat-go/builders/sdpo"
+	"github.com/nat-go/nat-go/builders/dpo"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/compat"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/inspect"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage/build"
 	"github.com/nat-go/nat-go/internal/durable"
+	"github.com/nat-go/nat-go/internal/objects"
 	"github.com/nat-go/nat-go/internal/where"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// report collects the results of a run's stages in the summary, the manifest and the books, and passes on progress.
+// report collects the results of a run's stages in the summary and the manifest, beside their account.
 type report struct {
-	env     Env
-	books   *books
+	*stage.Account
 	where   runFilter
 	history *compat.History     // NAT's report of the run
 	made    *runfolder.Manifest // the manifest so far
 	sum     *Summary
-	known   []runfolder.File // files whose hashes were computed while they were written
 }
 
-func newReport(p *plan, env Env) *report {
+func newReport(p *plan, env stage.Env) *report {
 	return &report{
-		env: env, books: newBooks(env.hide), where: p.where,
+		Account: stage.NewAccount(env, p.RunID), where: p.where,
 		history: compat.NewHistory(p.Compat, p.RunID, pairsOf(p), env.Now),
 		made: &runfolder.Manifest{
 			NatGo: Version(), Log: recordlog.Version, RunID: p.RunID, Compat: p.Compat == compat.NAT, Rows: p.options,
@@ -49,36 +48,20 @@ func newReport(p *plan, env Env) *report {
 	}
 }
 
-// info logs a step of the run, with details given as alternating names and values.
-func (r *report) info(what string, fields ...any) {
-	r.env.Log.Info().Str("run", r.made.RunID).Fields(fields).Msg(what)
-}
-
-func (r *report) warn(format string, a ...any) {
-	r.sum.Warnings = append(r.sum.Warnings, r.env.hide(fmt.Sprintf(format, a...)))
-}
-
-// tell passes the run's progress to the caller.
-func (r *report) tell(p Progress) {
-	if r.env.Progress != nil {
-		r.env.Progress(p)
-	}
-}
-
 // count updates the counts in the summary and, until the run has a status, in the manifest.
 func (r *report) count() {
 	m := r.made
 	if m.Status == "" { // the counts may still change
 		c := &m.Counts
-		c.Examples = r.books.Account(ledger.Source, unitExample).In
-		c.Records = r.books.Account(ledger.Gate, unitRecord).In
-		c.Kept = r.books.Account(ledger.Curate, unitRecord).Out
-		c.Dropped = r.books.DroppedByReason()
-		m.Books, m.Counters = r.books.Accounts(), r.books.counters
+		c.Examples = r.Of(ledger.Source, stage.UnitExample).In
+		c.Records = r.Of(ledger.Gate, stage.UnitRecord).In
+		c.Kept = r.Of(ledger.Curate, stage.UnitRecord).Out
+		c.Dropped = r.DroppedByReason()
+		m.Books, m.Counters = r.Accounts(), r.Counters
 		examples, records := r.where.Split(where.ExampleFields)
 		m.Where = append(
-			examples.Funnel(unitExample, r.books.Account(ledger.Source, unitExample).Out, r.books.unmet),
-			records.Funnel(unitRecord, c.Records, r.books.unmet)...)
+			examples.Funnel(stage.UnitExample, r.Of(ledger.Source, stage.UnitExample).Out, r.Unmet),
+			records.Funnel(stage.UnitRecord, c.Records, r.Unmet)...)
 	}
 	r.sum.Counts, r.sum.Where, r.sum.Accounts, r.sum.Batches = m.Counts, m.Where, m.Books, m.Batches
 	r.sum.Contamination = m.Overlaps
@@ -89,6 +72,11 @@ func (r *report) count() {
 			r.sum.Written = append(r.sum.Written, writtenFile{Path: f.Path, Rows: f.Rows})
 		}
 	}
+}
+
+// take adds the inputs to the manifest.
+func (r *report) take(b *build.Built) {
+	r.made.Inputs, r.made.Counts.Candidates = b.At.Inputs, b.At.Seen.Candidates
 }
 
 // sumCounters sums the builders' counters whose names start with prefix, such as sites/CLASS/SOURCE/KIND or
@@ -105,18 +93,12 @@ func sumCounters(counters map[string]map[string]int64, prefix string) map[string
 	return sums
 }
 
-// know records files whose hashes were computed while they were written.
-func (r *report) know(_ []runfolder.Written, files []runfolder.File) error {
-	r.known = append(r.known, files...)
-	return nil
-}
-
 // knowLog records the hash of the record log, which was computed as it was written. It returns the log's last commit.
 func (r *report) knowLog(folder runfolder.Folder) (recordlog.Commit, error) {
 	c, err := recordlog.ReadCommit(folder.Records())
 	if err == nil && c.XXH3 != "" {
 		path := folder.Rel(filepath.Join(folder.Records(), recordlog.LogName))
-		r.known = append(r.known, runfolder.File{Path: path, Bytes: c.Bytes, XXH3: c.XXH3})
+		r.Files = append(r.Files, runfolder.File{Path: path, Bytes: c.Bytes, XXH3: c.XXH3})
 	}
 	return c, exit.Default(exit.Environment, err)
 }
@@ -127,11 +109,12 @@ func (r *report) passOver(passed []inspect.PassedOver, read int) {
 	if len(passed) == 0 {
 		return
 	}
-	r.warn("%s", inspect.SayPassedOver(passed, read))
-	r.books.In(ledger.Source, unitFile, int64(len(passed)))
+	r.Warn("%s", inspect.SayPassedOver(passed, read))
+	r.In(ledger.Source, stage.UnitFile, int64(len(passed)))
 	for _, f := range passed {
-		r.books.drop(ledger.Drop{
-			Stage: ledger.Source, Reason: source.NotUnderstood, Unit: unitFile, Index: -1, File: f.Path, Detail: f.Why,
+		r.Drop(ledger.Drop{
+			Stage: ledger.Source, Reason: source.NotUnderstood, Unit: stage.UnitFile, Index: -1, File: f.Path,
+			Detail: f.Why,
 		})
 	}
 }
@@ -142,7 +125,7 @@ func (r *report) writeMetrics(path string) error {
 	if path == "" {
 		return nil
 	}
-	return cant("write the metrics", durable.WriteOutput(path, r.prometheus()))
+	return exit.Cant("write the metrics", durable.WriteOutput(path, r.prometheus()))
 }
 
 func (r *report) prometheus() []byte {
@@ -165,9 +148,9 @@ func (r *report) prometheus() []byte {
 		}
 	}
 	m.family("natgo_builder_total", "counter", "Counts reported by a builder.")
-	for _, b := range slices.Sorted(maps.Keys(r.books.counters)) {
-		for _, name := range slices.Sorted(maps.Keys(r.books.counters[b])) {
-			m.sample(r.books.counters[b][name], "builder", b, "counter", name)
+	for _, b := range slices.Sorted(maps.Keys(r.Counters)) {
+		for _, name := range slices.Sorted(maps.Keys(r.Counters[b])) {
+			m.sample(r.Counters[b][name], "builder", b, "counter", name)
 		}
 	}
 	files := func(name, help string, count func(runfolder.RowFile) int64) {
@@ -206,184 +189,40 @@ func (m *metrics) sample(n int64, labels ...string) {
 
 var labelText = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
 
-// listedDrops is the maximum number of drops of each kind in dropped.jsonl. One more line per kind counts the rest.
-const listedDrops = 10_000
-
-// unitPair is the unit for drops of pairs that a builder didn't build. Such drops are listed, but not counted, because
-// the candidates or examples in the pairs are already counted.
-const unitPair = "pair"
-
-// books holds a run's ledger.Book and the builders' own counters, and writes the list of drops to dropped.jsonl.
-type books struct {
-	*ledger.Book
-	counters map[string]map[string]int64 // by builder
-
-	file *durable.File
-	enc  *json.Encoder
-	seen map[dropKind]int64
-	more map[dropKind]*ledger.Drop   // last lines of dropped.jsonl, for kinds with more than listedDrops drops
-	near map[string]*sdpo.NearMisses // by builder
-	err  error
-
-	unmet map[string]int64 // number of examples or records dropped by dataset.where, by clause
-
-	first map[ledger.Stage]string // the first drop of each stage that has details, for display
-
-	hide func(string) string // removes secrets from listed text
-}
-
-// dropKind identifies a kind of drop. The list contains at most listedDrops drops of each kind.
-type dropKind struct {
-	stage  ledger.Stage
-	reason ledger.Reason
-	unit   string
-	format string
-}
-
-func kindOf(d *ledger.Drop) dropKind { return dropKind{d.Stage, d.Reason, d.Unit, d.Format} }
-
-func newBooks(hide func(string) string) *books {
-	return &books{
-		Book: ledger.NewBook(), counters: map[string]map[string]int64{}, seen: map[dropKind]int64{},
-		more: map[dropKind]*ledger.Drop{}, near: map[string]*sdpo.NearMisses{}, first: map[ledger.Stage]string{},
-		unmet: map[string]int64{}, hide: hide,
+// pairsOf returns the first dpo builder that the configuration selects.
+func pairsOf(p *plan) (of compat.Pairs) {
+	for _, b := range p.config.Selected() {
+		if c, ok := b.Config.(*dpo.Config); ok {
+			return compat.Pairs{Name: b.Name, Config: c}
+		}
 	}
+	return of
 }
 
-// newListing returns books that are used only to write a list of drops, which other books read with replay.
-func newListing(path string, hide func(string) string) (*books, error) {
-	b := newBooks(hide)
-	return b, b.open(path)
-}
-
-// open starts the list of drops.
-func (b *books) open(path string) (err error) {
-	if b.file, err = durable.Create(path); err != nil {
-		return err
+// publish uploads a complete run to object storage if its output belongs there. It then removes the run's folder on
+// this machine, unless the run has a job that hasn't completed, because the commands that follow the job need that
+// folder.
+func (r *report) publish(ctx context.Context, p *plan) error {
+	if p.stored == "" || p.shard != nil || !runfolder.Has(p.folder.Manifest()) {
+		return nil
 	}
-	b.enc = json.NewEncoder(b.file)
-	b.enc.SetEscapeHTML(false)
+	r.Tell(stage.Progress{Step: "publish", Text: "publish  " + string(p.stored)})
+	if err := p.stored.Publish(ctx, p.folder); err != nil {
+		return exit.Default(exit.Environment, err)
+	}
+	own, to := string(p.folder), string(p.stored)
+	r.sum.RunDir, r.sum.DatasetDir = to, objects.Join(to, p.folder.Rel(p.folder.Dataset()))
+	r.sum.Next = strings.ReplaceAll(r.sum.Next, own, to)
+	for i := range r.Warnings {
+		r.Warnings[i] = strings.ReplaceAll(r.Warnings[i], own, to)
+	}
+	if r.sum.Job != nil && r.sum.Status != runfolder.Completed {
+		r.Warn("the job has not completed, so the run's folder stays on this machine: %s", own)
+		return nil
+	}
+	if err := os.RemoveAll(own); err != nil {
+		return exit.With(exit.Environment, err)
+	}
+	_ = os.Remove(filepath.Dir(own)) // fails if it contains other runs
 	return nil
-}
-
-// AddAccounts adds the In and Out counts of accounts to a book. Their drops are added one at a time.
-func AddAccounts(b *ledger.Book, accounts []ledger.Account) {
-	for _, a := range accounts {
-		b.In(a.Stage, a.Unit, a.In)
-		b.Out(a.Stage, a.Unit, a.Out)
-	}
-}
-
-func (b *books) count(builder, name string, n int64) {
-	counters := b.counters[builder]
-	if counters == nil {
-		counters = map[string]int64{}
-		b.counters[builder] = counters
-	}
-	if _, known := counters[name]; !known { // all groups use the same few names, so hide is rarely called
-		name = b.hide(name) // a name from a plugin may contain a secret
-	}
-	counters[name] += n
-}
-
-// drop records a drop and lists it.
-func (b *books) drop(d ledger.Drop) {
-	if d.Reason == where.NotMet && d.Unit != unitTurn { // turns are dropped by a builder's where, not dataset.where
-		b.unmet[d.Detail] += d.N()
-	}
-	d.Reason = ledger.Reason(b.hide(string(d.Reason)))
-	if d.Unit != unitPair {
-		b.Drop(d)
-	}
-	b.list(d)
-}
-
-// list adds a drop to dropped.jsonl, but not to the accounts. The close method returns write errors.
-func (b *books) list(d ledger.Drop) {
-	if d.Reason == sdpo.NearMiss {
-		if b.near[d.Builder] == nil {
-			b.near[d.Builder] = &sdpo.NearMisses{}
-		}
-		b.near[d.Builder].Add(&d)
-	}
-	k := kindOf(&d)
-	b.seen[k]++
-	if b.first[d.Stage] == "" && d.Detail != "" && d.Unit != unitPair {
-		b.first[d.Stage] = fmt.Sprintf(" (the first: %s, %s)", d.Reason, b.hide(d.Detail))
-	}
-	if b.seen[k] <= listedDrops {
-		b.encode(&d)
-		return
-	}
-	b.countUnlisted(&d)
-}
-
-// unlistedDetail is the detail text of a line that counts unlisted drops.
-const unlistedDetail = "additional drops, not listed"
-
-// countUnlisted counts a drop whose kind has reached its limit in the list.
-func (b *books) countUnlisted(d *ledger.Drop) {
-	k := kindOf(d)
-	m := b.more[k]
-	if m == nil {
-		m = &ledger.Drop{
-			Stage: d.Stage, Reason: d.Reason, Unit: d.Unit, Format: d.Format, Index: -1, Detail: unlistedDetail,
-		}
-		b.more[k] = m
-	}
-	m.Count += d.N()
-}
-
-// replay copies the drops from another list to this one and records them, except for drops from the stages Gate and
-// Curate, which are recorded from the entries and the decisions.
-func (b *books) replay(path string) error {
-	in, err := durable.Open(path)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	for dec := json.NewDecoder(bufio.NewReader(in)); dec.More(); {
-		var d ledger.Drop
-		if err := dec.Decode(&d); err != nil {
-			return shards.Damaged(path, err.Error())
-		}
-		if d.Stage != ledger.Gate && d.Stage != ledger.Curate {
-			b.Drop(d)
-		}
-		if d.Detail == unlistedDetail {
-			b.countUnlisted(&d)
-		} else {
-			b.list(d)
-		}
-	}
-	return nil
-}
-
-func (b *books) encode(d *ledger.Drop) {
-	d.Detail = b.hide(d.Detail)
-	if err := b.enc.Encode(d); err != nil && b.err == nil {
-		b.err = err
-	}
-}
-
-// close completes the list of drops.
-func (b *books) close() error {
-	for _, d := range slices.SortedFunc(maps.Values(b.more), func(x, y *ledger.Drop) int {
-		return cmp.Or(cmp.Compare(x.Stage, y.Stage), cmp.Compare(x.Reason, y.Reason), cmp.Compare(x.Unit, y.Unit),
-			cmp.Compare(x.Format, y.Format))
-	}) {
-		b.encode(d)
-	}
-	if b.err != nil {
-		b.abort()
-		return b.err
-	}
-	return b.file.Commit()
-}
-
-// abort discards the list. It does nothing after close.
-func (b *books) abort() {
-	if b.file != nil {
-		b.file.Abort()
-	}
 }

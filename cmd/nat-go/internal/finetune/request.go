@@ -1,25 +1,14 @@
 package finetune
 
 import (
-	"context"
-	"fmt"
-	"maps"
-	"slices"
-	"strings"
+	"runtime/debug"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"github.com/nat-go/nat-go/builders/finding"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/compat"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/inspect"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/jobs"
-	"github.com/nat-go/nat-go/internal/secret"
 	"github.com/nat-go/nat-go/internal/where"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
@@ -68,47 +57,6 @@ type Request struct {
 	LeaveWriting bool             `json:"-"` // divide the rows among the shards, which then write them; only with Merge
 }
 
-// Env holds the dependencies that the calling process provides to a run.
-type Env struct {
-	Log      zerolog.Logger
-	Self     string                           // path of this program, which serves the built-in builders
-	Now      func() time.Time                 // used for run ids, commit times and NAT's files, never for data
-	Getenv   func(name string) (string, bool) // nil means the process's environment
-	Findings func([]finding.Finding)          // called with findings about the configuration
-	Leave    *jobs.Leave                      // the user's request to stop waiting for a job; may be nil
-	Progress func(Progress)                   // called repeatedly with the progress of the run
-	// Secrets receives every value that must never be shown or written; may be nil.
-	Secrets *secret.Values
-	Output  func([]byte) // called with a local trainer's output while the run waits for it
-
-	Collating func() (done func()) // called before token batches are made, to tune the runtime; may be nil
-	// Runs is the folder in which runs for object storage are made; empty means a folder in the user's cache.
-	Runs        string
-	CommitBytes int64 // number of uncommitted bytes in the record log that triggers a commit; 0 means the default
-}
-
-// hide removes secrets from text that is shown or written.
-func (e Env) hide(text string) string {
-	if e.Secrets != nil {
-		text = e.Secrets.Redact(text)
-	}
-	return secret.Shape(text)
-}
-
-// UnitByte is the unit of progress for reading inputs.
-const UnitByte = "byte"
-
-// Progress describes the progress of one of the run's steps.
-type Progress struct {
-	Step  string // "build", "write", ...
-	Done  int64
-	Total int64 // 0 means unknown
-	Unit  string
-	Text  string // if not empty, shown instead of the numbers: "training: running, step 3 of 9, loss 0.69"
-
-	Detail string // additional information for the user
-}
-
 // Summary describes how a run ended; --json prints it.
 type Summary struct {
 	RunID      string             `json:"run_id"`
@@ -155,154 +103,34 @@ func Failed(req Request, err error) (*Summary, error) {
 
 func noCounts() runfolder.Counts { return runfolder.Counts{Dropped: map[ledger.Reason]int64{}} }
 
-// loadConfig reads the configuration that the request names, or makes one from the request's flags and the shape of the
-// input, and reports all findings at once.
-func (p *plan) loadConfig(ctx context.Context, env Env) (err error) {
-	opt := config.Options{
-		Types: builtin.Types(), Compat: p.Compat == compat.NAT, Run: true, Getenv: env.Getenv, Secrets: env.Secrets,
-	}
-	for _, o := range p.Overrides {
-		opt.Overrides = append(opt.Overrides, config.Override(o))
-	}
-	if p.Dataset != "" && p.Endpoint == "" {
-		return exit.Usagef("--dataset %s requires --endpoint, to which the questions are sent. Specify "+
-			"existing runs with --from; set a command source's questions in its program's configuration", p.Dataset)
-	}
-	if p.keys, err = keyMap(p.Map); err != nil {
-		return err
-	}
-	var fs []finding.Finding
-	switch {
-	case p.ConfigFile != "":
-		p.config, fs = config.Load(p.ConfigFile, opt)
-		flags := append(p.keys.overrides(p.config), builderOverrides(p.config, p.Builders)...)
-		if len(flags) > 0 && !finding.Failed(fs) {
-			opt.Overrides = append(opt.Overrides, flags...)
-			p.config, fs = config.Load(p.ConfigFile, opt)
-		}
-	case len(p.From) > 0:
-		text, err := p.configOfInput(ctx)
-		if err != nil {
-			return err
-		}
-		p.config, fs = config.Parse("(flags)", text, opt)
-	default:
-		return exit.Usagef("nothing to run: specify a configuration with --config-file, or an input with --from")
-	}
-	env.Findings(fs)
-	if p.config == nil || finding.Failed(fs) {
-		return exit.Usagef("%s", finding.Count(fs))
-	}
-	return nil
+// Division configures how a run is divided: into Number shards, or into shards of roughly Bytes bytes of input each.
+type Division struct {
+	Number int
+	Bytes  int64
+	Dir    string // folder of the plan; empty means the run's folder with .shards appended
 }
 
-// keyMapping is the user's mapping of the input's keys: {"output": "response"}.
-type keyMapping map[string]string
-
-// keyMap parses the values of --map.
-func keyMap(pairs []string) (keyMapping, error) {
-	if len(pairs) == 0 {
-		return nil, nil
-	}
-	m := keyMapping{}
-	for _, p := range pairs {
-		name, key, ok := strings.Cut(p, "=")
-		if !ok || name == "" || strings.ContainsAny(name, ". ") {
-			return nil, exit.Usagef("--map %s: write NAME=KEY, where KEY is a key of the input: --map "+
-				"output=response", p)
-		}
-		if known := inspect.MapNames(); !slices.Contains(known, strings.TrimSuffix(name, "_key")) {
-			return nil, exit.Usagef("--map %s: unknown name %q; --map takes %s", p, name, strings.Join(known, ", "))
-		}
-		m[name] = key
-	}
-	return m, nil
+// Planned is a finished plan.
+type Planned struct {
+	Dir   shards.Folder
+	Plan  *shards.Plan
+	Notes []string // remarks for the user
 }
 
-// overrides returns overrides that set the keys of the configuration's source. It returns nil unless c has exactly one
-// source.
-func (m keyMapping) overrides(c *config.Config) (out []config.Override) {
-	if c == nil || len(c.Sources) != 1 {
-		return nil
-	}
-	for _, name := range slices.Sorted(maps.Keys(m)) {
-		setting := strings.TrimSuffix(name, "_key") + "_key"
-		out = append(out, config.Override(fmt.Sprintf("sources.%s.%s=%s", c.Sources[0].Name, setting, m[name])))
-	}
-	return out
+// Shard identifies a stage of one of a plan's shards.
+type Shard struct {
+	Plan   shards.Folder
+	Stage  shards.Stage
+	Number int
 }
 
-// builderOverrides returns overrides that make the run use only the builders named with --builder. Each name selects
-// the entry of trajectory_builders with that name, or else the entries of that type, or else a new entry of that type
-// with its defaults.
-func builderOverrides(c *config.Config, builders []string) (out []config.Override) {
-	if c == nil || len(builders) == 0 {
-		return nil
-	}
-	var used []string
-	for _, b := range builders {
-		is := func(what func(config.Block) string, name string) (found []string) {
-			for _, block := range c.Builders {
-				if what(block) == name {
-					found = append(found, block.Name)
-				}
-			}
-			return found
-		}
-		names := is(func(x config.Block) string { return x.Name }, b)
-		if len(names) == 0 {
-			names = is(func(x config.Block) string { return x.Type }, inspect.TypeOf(b))
-		}
-		if len(names) == 0 {
-			names = []string{strings.NewReplacer("/", "_", ".", "_").Replace(b)}
-			out = append(out,
-				config.Override(fmt.Sprintf("trajectory_builders.%s._type=%s", names[0], inspect.TypeOf(b))))
-		}
-		used = append(used, names...)
-	}
-	return append(out, config.Override("finetuning.trajectory_builder=["+strings.Join(used, ", ")+"]"))
-}
+// unversioned is the result of Version if the program was built without a version.
+const unversioned = "devel"
 
-// configOfInput makes a configuration for a run that doesn't have one. It uses the run's flags, and otherwise makes
-// choices that suit the input. It removes skipped files in folders from the request's inputs.
-func (p *plan) configOfInput(ctx context.Context) ([]byte, error) {
-	if p.Compat == compat.NAT {
-		return configOfFlags(p.Builders)
+// Version returns the module version that the program was built from, or "devel".
+func Version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
+		return info.Main.Version
 	}
-	r, err := inspect.Look(ctx, inspect.Options{
-		Paths: p.From, Source: p.Source, Map: p.keys, Builders: p.Builders, Overrides: p.Overrides,
-	})
-	if err != nil {
-		return nil, err
-	}
-	if len(r.Choice.Builders) == 0 {
-		return nil, exit.Failedf("%s: %s", strings.Join(p.From, ", "), r.Choice.Why)
-	}
-	if len(p.Formats) > 0 {
-		r.Choice.Formats = p.Formats
-	}
-	p.From, p.PassedOver, p.also, p.chosen = r.Inputs(), r.Passed, r.Also(), r.Line()
-	return r.YAML(), nil
-}
-
-// configOfFlags makes the configuration from only the flags. That is enough in NAT's mode, which reads only NAT's
-// output.
-func configOfFlags(builders []string) ([]byte, error) {
-	if len(builders) == 0 {
-		return nil, exit.Usagef("missing builder: without --config-file, specify one with --builder, for example dpo")
-	}
-	var b strings.Builder
-	b.WriteString("trajectory_builders:\n")
-	var names []string
-	for i, t := range builders {
-		name := fmt.Sprintf("b%d", i)
-		if !strings.ContainsAny(t, "/_") {
-			name = t
-		}
-		names = append(names, name)
-		fmt.Fprintf(&b, "  %s: {_type: %s}\n", name, inspect.TypeOf(t))
-	}
-	fmt.Fprintf(&b, "finetuning:\n  enabled: true\n  trajectory_builder: [%s]\n  output_dir: out\n",
-		strings.Join(names, ", "))
-	return []byte(b.String()), nil
+	return unversioned
 }

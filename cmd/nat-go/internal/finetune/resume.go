@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"io/fs"
 	"path/filepath"
 	"strings"
@@ -17,37 +16,14 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
 	"github.com/nat-go/nat-go/ttc"
-	"github.com/nat-go/nat-go/ttc/ledger"
-	"github.com/nat-go/nat-go/ttc/source"
 )
-
-// writeBegun records the starting state of a run with these inputs in the run folder.
-func (x decider) writeBegun(inputs []source.Input) error {
-	p := x.plan
-	req := p.Request
-	req.Overrides = nil // config.yml contains the overrides
-	salt := ""
-	if p.divided != nil {
-		salt = p.divided.plan.Decided.Salt
-	}
-	text, err := json.Marshal(req)
-	if err != nil {
-		return err
-	}
-	d, err := x.decided(salt)
-	if err != nil {
-		return err
-	}
-	return p.folder.WriteBegun(&runfolder.Begun{
-		NatGo: Version(), RunID: p.RunID, Log: recordlog.Version, Request: text, Inputs: inputs, Decided: d,
-	})
-}
 
 // openBegun makes the plan to continue a run in its folder. If the data set is complete, all that remains is to hand it
 // to the trainer, even if the run was a dry run. Otherwise, the log continues after its last commit, and all later work
 // is repeated. Relative paths of inputs must still be valid.
-func openBegun(ctx context.Context, how Request, env Env) (*plan, error) {
+func openBegun(ctx context.Context, how Request, env stage.Env) (*plan, error) {
 	folder := runfolder.Folder(filepath.Clean(string(how.Resume)))
 	nothing := &plan{Request: Request{RunID: filepath.Base(string(folder))}}
 	b, err := readBegun(folder)
@@ -79,11 +55,11 @@ func openBegun(ctx context.Context, how Request, env Env) (*plan, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return p, checkVersion(b)
 	}
-	return p, cant("read the run folder", err)
+	return p, exit.Cant("read the run folder", err)
 }
 
 // planOf returns the plan with which a run was started.
-func planOf(ctx context.Context, folder runfolder.Folder, b *runfolder.Begun, env Env) (*plan, error) {
+func planOf(ctx context.Context, folder runfolder.Folder, b *runfolder.Begun, env stage.Env) (*plan, error) {
 	req, err := requestOf(folder, b)
 	if err != nil {
 		return nil, err
@@ -105,7 +81,7 @@ func requestOf(folder runfolder.Folder, b *runfolder.Begun) (req Request, err er
 func (r *run) submit(ctx context.Context) error {
 	folder, m := r.plan.folder, r.plan.complete
 	r.out.made, r.out.sum.RunDir, r.out.sum.DatasetDir, r.out.sum.Status = m, string(folder), folder.Dataset(), m.Status
-	r.out.sum.Warnings = append(m.Warnings, "the data set was already complete, so it was not made again")
+	r.out.Warnings = append(m.Warnings, "the data set was already complete, so it was not made again")
 	switch {
 	case m.Counts.Kept == 0:
 		return exit.Failedf("run has ended without keeping any records; %s lists why", folder.Dropped())
@@ -117,7 +93,7 @@ func (r *run) submit(ctx context.Context) error {
 	}
 	r.unlock()
 	r.plan.DryRun = false
-	return handing{r.plan, r.env, r.out}.train(ctx)
+	return r.train(ctx)
 }
 
 // overrideComplete applies overrides to a run whose data set is complete. It returns an error if one would change the
@@ -138,7 +114,7 @@ func overrideComplete(p *plan, lock *runfolder.Lock) error {
 	if err := p.rewriteConfig(); err != nil {
 		return err
 	}
-	return cant("write the manifest", lock.AddFile(p.folder.Config()))
+	return exit.Cant("write the manifest", lock.AddFile(p.folder.Config()))
 }
 
 func readBegun(f runfolder.Folder) (*runfolder.Begun, error) {
@@ -149,7 +125,7 @@ func readBegun(f runfolder.Folder) (*runfolder.Begun, error) {
 		}
 		return nil, exit.Usagef("not a run folder: %s lacks %s", f, f.Begun())
 	}
-	return b, cant("read the run folder", err)
+	return b, exit.Cant("read the run folder", err)
 }
 
 // checkVersion returns an error if another version of nat-go started the run, because its builders may make different
@@ -177,48 +153,21 @@ func Reread(ctx context.Context, folder runfolder.Folder, f func(*ttc.Example) (
 			return exit.Failedf("%s was a pipe or standard input, which can be read only once", in.Path)
 		}
 	}
-	p, err := planOf(ctx, folder, b, Env{Log: zerolog.Nop(), Now: time.Now, Findings: func([]finding.Finding) {}})
+	p, err := planOf(ctx, folder, b, stage.Env{Log: zerolog.Nop(), Now: time.Now, Findings: func([]finding.Finding) {}})
 	if err != nil {
 		return err
 	}
-	in, err := chooseInputs(ctx, p)
+	in, err := p.findInputs(ctx)
+	if err == nil {
+		err = in.CheckRereadable(b.Inputs)
+	}
 	if err != nil {
 		return err
 	}
-	if in.collect != nil {
-		return exit.Failedf("collected for the run")
-	}
-	if err := in.identify(ctx); err != nil {
-		return exit.With(exit.Environment, err)
-	}
-	if err := in.checkUnchanged(b.Inputs); err != nil {
-		return err
-	}
-	for k := range in.paths {
-		if enough, err := in.eachExample(ctx, k, f); err != nil || enough {
+	for k := range in.Runs() {
+		if enough, err := in.EachExample(ctx, k, f); err != nil || enough {
 			return err
 		}
 	}
 	return nil
-}
-
-// eachExample calls f for each example in collection run k until f returns true.
-func (in *inputs) eachExample(ctx context.Context, k int, f func(*ttc.Example) bool) (enough bool, err error) {
-	src, err := in.open(ctx, in.paths[k], source.Options{Drop: func(ledger.Drop) {}})
-	if err != nil {
-		return false, err
-	}
-	defer src.Close()
-	for {
-		e, _, err := src.Next(ctx)
-		if errors.Is(err, io.EOF) {
-			return false, nil
-		}
-		if err != nil {
-			return false, err
-		}
-		if e.Run = k; f(e) {
-			return true, nil
-		}
-	}
 }

@@ -1,24 +1,21 @@
 package finetune
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"slices"
-	"syscall"
 
-	"github.com/nat-go/nat-go/builders/dpo"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/compat"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
-	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage/decide"
 )
 
 // Run carries out a request. If it fails, it returns an error with an exit code, together with a summary of the work
 // done so far.
-func Run(ctx context.Context, req Request, env Env) (*Summary, error) {
+func Run(ctx context.Context, req Request, env stage.Env) (*Summary, error) {
 	if req.Plan {
 		return predict(ctx, req, env)
 	}
@@ -43,7 +40,7 @@ func Run(ctx context.Context, req Request, env Env) (*Summary, error) {
 }
 
 // open makes the plan for a request. The plan may hold the lock of an existing folder, even if open returns an error.
-func open(ctx context.Context, req Request, env Env) (*plan, error) {
+func open(ctx context.Context, req Request, env stage.Env) (*plan, error) {
 	switch {
 	case req.Resume != "":
 		return openBegun(ctx, req, env)
@@ -60,7 +57,7 @@ func open(ctx context.Context, req Request, env Env) (*plan, error) {
 }
 
 // predict executes the run in a temporary folder, to get the counts that the real run would have.
-func predict(ctx context.Context, req Request, env Env) (*Summary, error) {
+func predict(ctx context.Context, req Request, env stage.Env) (*Summary, error) {
 	dir, err := os.MkdirTemp("", "nat-go-plan-")
 	if err != nil {
 		return Failed(req, exit.Environmentf("can't make a folder to plan in: %w", err))
@@ -75,84 +72,51 @@ func predict(ctx context.Context, req Request, env Env) (*Summary, error) {
 	return sum, err
 }
 
-// run is a run in progress. It holds the plan and the results of the stages.
-type run struct {
-	plan *plan
-	env  Env
-	out  *report
-	lock *runfolder.Lock
-
-	started   *processes
-	in        *inputs
-	ahead     *reader // a reader that has already started to read the first input, or nil
-	tokens    *tokens // nil without a tokenizer
-	builders  []*builder
-	built     *recording
-	curation  *curation
-	decisions *curate.Decisions
-}
-
-func newRun(p *plan, env Env) *run {
-	out := newReport(p, env)
-	return &run{plan: p, env: env, out: out, lock: p.lock, curation: &curation{plan: p, out: out}}
-}
-
-// pairsOf returns the first dpo builder that the configuration selects.
-func pairsOf(p *plan) (of compat.Pairs) {
-	for _, b := range p.config.Selected() {
-		if c, ok := b.Config.(*dpo.Config); ok {
-			return compat.Pairs{Name: b.Name, Config: c}
-		}
-	}
-	return of
-}
-
-// A stage is a step of a run. It uses the results of earlier stages, records its drops, and writes to the run folder
-// the state from which a later command continues.
-type stage func(context.Context) error
-
 // stages returns the stages of the run, in order.
-func (r *run) stages() []stage {
-	open := []stage{r.find, r.openTokens, r.curation.readBenchmarks, r.openFolder, r.listDrops}
-	dataSet := []stage{r.write, r.collate, r.account}
-	train := []stage{handing{r.plan, r.env, r.out}.train}
+func (r *run) stages() []step {
+	ahead := func(ctx context.Context) error {
+		if !r.plan.resume { // a resumed run doesn't know yet where to continue
+			r.in.Ahead(ctx)
+		}
+		return nil
+	}
+	benchmarks := func(ctx context.Context) (err error) {
+		r.benchmarks, err = decide.ReadBenchmarks(ctx, r.plan.config.Dataset.Contamination)
+		return err
+	}
+	collect := func(ctx context.Context) error { return r.in.Collect(ctx, r.out.Account, r.plan.folder) }
+	open := []step{r.find, r.openTokens, benchmarks, r.openFolder, r.listDrops}
+	dataSet := []step{r.write, r.collate, r.account}
 	switch p, m := r.plan, (merger{r}); {
 	case p.complete != nil:
-		return []stage{r.submit}
+		return []step{r.submit}
 	case p.Divide != nil:
-		return []stage{r.start, r.find, r.openTokens, r.openBuilders, r.divide}
+		return []step{r.plugins.Start, r.find, r.openTokens, r.plugins.Open, r.divide}
 	case p.shard != nil:
 		return sharding{r}.stages()
 	case p.join != nil:
-		return slices.Concat(open, []stage{joiner{r}.joinRuns, r.curate}, dataSet)
+		return slices.Concat(open, []step{r.joinRuns, r.curate}, dataSet)
 	case p.merging != nil && p.merging.leave:
-		return slices.Concat([]stage{m.skipIfLeft}, open, []stage{m.joinShards, m.leaveWriting})
+		return slices.Concat([]step{m.skipIfLeft}, open, []step{m.joinShards, m.leaveWriting})
 	case p.merging != nil:
-		return slices.Concat(open, []stage{m.joinShards}, dataSet, train)
+		return slices.Concat(open, []step{m.joinShards}, dataSet, []step{r.train})
 	}
-	build := []stage{r.openBuilders, r.collect, r.build, r.curate}
-	return slices.Concat([]stage{r.start, r.find, r.readAhead}, open[1:], build, dataSet, train)
+	build := []step{r.plugins.Open, collect, r.build, r.curate}
+	return slices.Concat([]step{r.plugins.Start, r.find, ahead}, open[1:], build, dataSet, []step{r.train})
 }
 
-func (r *run) curate(ctx context.Context) (err error) {
-	r.decisions, err = r.curation.curate(ctx, r.built)
-	return err
-}
-
-func (r *run) write(ctx context.Context) error {
-	return writing{r.plan, r.out, r.decisions}.write(ctx)
-}
-
-func (r *run) collate(ctx context.Context) error {
-	return collation{r.plan, r.env, r.out, r.tokens, r.decisions, &r.built.at}.collate(ctx)
-}
-
-// errSealed is returned by a stage whose output already exists. It ends the run successfully.
-var errSealed = errors.New("sealed")
-
-// work runs the stages.
+// work runs the stages, and closes everything that they leave open.
 func (r *run) work(ctx context.Context) error {
-	defer r.close()
+	defer func() {
+		r.tokens.Close()
+		r.in.Close()
+		r.plan.divided.Close()
+		if r.built != nil && r.built.Index != nil {
+			r.built.Index.Close()
+		}
+		r.plugins.Close()
+		r.plugins.Wait()
+	}()
 	for _, do := range r.stages() {
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -166,124 +130,26 @@ func (r *run) work(ctx context.Context) error {
 	return nil
 }
 
-// close closes everything that the stages left open.
-func (r *run) close() {
-	r.tokens.close()
-	r.ahead.close()
-	r.plan.divided.close()
-	if r.built != nil && r.built.index != nil {
-		r.built.index.Close()
-	}
-	r.started.close()
-	if r.started != nil {
-		r.started.gone.Wait() // wait: closing has deadlines
-	}
-}
-
-// reportScores warns if dataset.scores doesn't have a score for any example, and about rules that didn't score any
-// example. It logs how many scores each rule gave. It does nothing for resumed and divided runs, which don't see all
-// examples.
-func reportScores(p *plan, out *report, examples int64) {
-	if p.resume || p.divided != nil || examples == 0 {
-		return
-	}
-	if p.verdict != nil {
-		given := p.verdict.Given()
-		for _, rule := range p.config.Dataset.ScoreRules {
-			if given[rule.Name] == 0 {
-				out.warn("dataset.score_rules: rule %s didn't score any example", rule.Name)
-			}
-			out.info("scored by a rule", "rule", rule.Name, "examples", given[rule.Name])
-		}
-	}
-	if p.scores == nil {
-		return
-	}
-	if given, _ := p.scores.Given(); given == 0 {
-		out.warn("dataset.scores: none of the %s belongs to an example that was read; set dataset.scores.key to "+
-			"the key of the example's id in the score files", ledger.Quantity(int64(p.scores.Len()), "score"))
-	}
-}
-
 // end runs the stages and returns a summary of how the run ended, even if it failed.
 func (r *run) end(ctx context.Context) (*Summary, error) {
 	err := r.work(ctx)
 	if err == nil {
 		err = r.out.publish(ctx, r.plan)
 	}
-	r.out.books.abort()
+	r.out.Abort()
 	r.out.count()
 	if err != nil {
 		err = verdict{r.plan, r.out}.explain(err, r.lock != nil)
-		r.out.sum.Error = r.env.hide(err.Error())
+		r.out.sum.Error = r.out.Hide(err.Error())
 		if r.out.sum.Job == nil { // with a job, the status is the job's
 			r.out.sum.Status = runfolder.Failed
 		}
 	}
 	r.unlock()
 	merr := r.out.writeMetrics(r.plan.Metrics)
-	if err == nil {
-		return r.out.sum, merr
+	if err != nil && merr != nil {
+		r.out.Warn("%v", merr)
 	}
-	if merr != nil {
-		r.out.warn("%v", merr)
-	}
-	return r.out.sum, err
-}
-
-// cant returns an environment error that names the failed action and the cause. It returns nil if err is nil.
-func cant(do string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return exit.Environmentf("can't %s: %w", do, err)
-}
-
-// explain adds advice to an error that can end any stage, such as an interruption or a full disk.
-func (r verdict) explain(err error, locked bool) error {
-	again := "`nat-go " + r.plan.commandToContinue() + "` continues from here"
-	if r.plan.join != nil { // a failed merge can't be resumed, because its folder is removed
-		again = "merge again"
-	}
-	switch {
-	case errors.Is(err, context.Canceled) && r.out.sum.Job == nil:
-		if locked {
-			r.out.sum.Next = again
-		}
-		state := "nothing was submitted"
-		if r.plan.shard != nil {
-			state = "the committed part of the shard is kept"
-		}
-		return exit.With(exit.Interrupted, errors.New("interrupted; "+state))
-	case errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT):
-		return exit.Environmentf("%w: make room on the disk of %s, then %s", err, r.plan.folder, again)
-	}
-	return err
-}
-
-// UnlessEnded calls work, which reads files to set up a run, and stops waiting for it when ctx is done, because reading
-// a pipe may block. At that point, none of the data set has been written and the process is about to exit.
-func UnlessEnded[T any](ctx context.Context, work func() (T, error)) (T, error) {
-	type result struct {
-		value T
-		err   error
-	}
-	done := make(chan result, 1)
-	go func() {
-		v, err := work()
-		done <- result{v, err} // wait: the channel has room for one value
-	}()
-	select {
-	case r := <-done:
-		return r.value, r.err
-	case <-ctx.Done():
-		var none T
-		return none, exit.With(exit.Interrupted, fmt.Errorf("interrupted before the run began: %w", ctx.Err()))
-	}
-}
-
-// unlock lets others write to the run folder.
-func (r *run) unlock() {
-	r.lock.Close()
-	r.lock = nil
+	r.out.sum.Warnings = r.out.Warnings
+	return r.out.sum, cmp.Or(err, merr)
 }

@@ -3,8 +3,8 @@ package finetune
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,74 +13,84 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage/decide"
 	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/plugins/host"
 	"github.com/nat-go/nat-go/ttc/group"
 	"github.com/nat-go/nat-go/ttc/ledger"
-	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// shard is one shard of a plan, and the stage that this process runs for it.
-type shard struct {
-	*divided
-	stage  shards.Stage
-	number int
-	of     *shards.Shard
-	run    runfolder.Folder // folder of the merged log and decisions, used by stage Write
-	spill  *group.Spill     // stores examples for stage Group; nil means that records are built from them
-}
-
-// Shard identifies a stage of one of a plan's shards.
-type Shard struct {
-	Plan   shards.Folder
-	Stage  shards.Stage
-	Number int
+// openPlan reads the plan in dir and returns the run that the plan divides into shards.
+func openPlan(ctx context.Context, dir shards.Folder, env stage.Env) (*plan, error) {
+	parts, err := dir.Open()
+	if err != nil {
+		return nil, err
+	}
+	of := parts.Plan
+	if of.NatGo != Version() {
+		return nil, exit.Failedf("plan was made by nat-go %s; this is nat-go %s, and a data set is never "+
+			"made by two versions: make a new plan, or run its shards with the version that made it", of.NatGo,
+			Version())
+	}
+	var req Request
+	if err := json.Unmarshal(of.Request, &req); err != nil {
+		return nil, exit.Failedf("%s: %w", dir.Plan(), err)
+	}
+	config, err := durable.Open(dir.Config()) // unlike other configurations, a plan's can't be a pipe
+	if err != nil {
+		return nil, exit.Environmentf("can't read the plan: %w", err)
+	}
+	config.Close()
+	req.RunID, req.ConfigFile, req.Builders, req.Overrides = of.RunID, dir.Config(), nil, nil
+	p, err := newPlan(ctx, req, env)
+	if err == nil {
+		p.divided = parts
+	}
+	return p, err
 }
 
 // openShard returns the plan for one stage of a shard. The stage is run in its own folder, or continued where an
 // earlier attempt stopped.
-func openShard(ctx context.Context, of *Shard, env Env) (*plan, error) {
+func openShard(ctx context.Context, of *Shard, env stage.Env) (*plan, error) {
 	p, err := openPlan(ctx, of.Plan, env)
 	if err != nil {
 		return nil, err
 	}
-	s := &shard{divided: p.divided, stage: of.Stage, number: of.Number}
-	err = cmp.Or(shards.InPlan(s.number, len(s.plan.Shards), "--index"), s.plan.CheckStage(s.stage))
+	s := &shard{Parts: p.divided, stage: of.Stage, number: of.Number}
+	err = cmp.Or(shards.InPlan(s.number, len(s.Plan.Shards), "--index"), s.Plan.CheckStage(s.stage))
 	if err != nil {
 		return p, exit.With(exit.Usage, err)
 	}
-	if s.of, err = s.dir.Part(s.plan, s.number); err != nil {
+	if s.of, err = s.Dir.Part(s.Plan, s.number); err != nil {
 		return p, err
 	}
 	stage := ""
 	if s.stage != shards.Build {
 		stage = " --stage " + string(s.stage)
 	}
-	p.command = fmt.Sprintf("shard run %s%s --index %d", s.dir, stage, s.number)
-	s.run, p.shard, p.folder = p.folder, s, s.dir.Shard(s.stage, s.number)
-	if runfolder.Has(s.dir.Cut().Records()) { // this folder is a copy of a plan in object storage
-		s.run = s.dir.Cut()
+	p.command = fmt.Sprintf("shard run %s%s --index %d", s.Dir, stage, s.number)
+	s.run, p.shard, p.folder = p.folder, s, s.Dir.Shard(s.stage, s.number)
+	if runfolder.Has(s.Dir.Cut().Records()) { // this folder is a copy of a plan in object storage
+		s.run = s.Dir.Cut()
 	}
 	return p, nil
 }
-
-// stores reports whether the shard stores its examples for stage Group instead of building records from them.
-func (s *shard) stores() bool { return s != nil && s.stage == shards.Build && s.plan.Tasks }
 
 // sharding provides the stages of a run that makes a shard.
 type sharding struct{ run *run }
 
 // stages returns the stages of the run, in order. They depend on the shard's stage.
-func (r sharding) stages() []stage {
-	open := []stage{r.checkSealed, r.lockShard, r.checkSealed, r.run.openTokens}
-	read := []stage{r.run.listDrops, r.run.find}
+func (r sharding) stages() []step {
+	open := []step{r.checkSealed, r.lockShard, r.checkSealed, r.run.openTokens}
+	read := []step{r.run.listDrops, r.run.find}
 	switch s := r.run.plan.shard; {
 	case s.stage == shards.Write:
 		return append(open, r.writeShard)
 	case s.stores():
-		return slices.Concat(open, read, []stage{r.store, r.finishShard})
+		return slices.Concat(open, read, []step{r.store, r.finishShard})
 	}
-	build := []stage{r.run.start, r.run.openBuilders, r.run.build, r.prepareRows, r.finishShard}
+	build := []step{r.run.plugins.Start, r.run.plugins.Open, r.run.build, r.prepare, r.finishShard}
 	return slices.Concat(open, read, build)
 }
 
@@ -88,7 +98,7 @@ func (r sharding) stages() []stage {
 // is missing or has a different size.
 func (r sharding) checkSealed(context.Context) error {
 	s := r.run.plan.shard
-	d, err := s.dir.ReadDone(s.plan, s.stage, s.number)
+	d, err := s.Dir.ReadDone(s.Plan, s.stage, s.number)
 	if err != nil {
 		return exit.With(exit.Failed, err)
 	}
@@ -96,7 +106,7 @@ func (r sharding) checkSealed(context.Context) error {
 		return nil
 	}
 	r.run.out.sum.Status = runfolder.Completed
-	r.run.out.sum.Warnings = append(r.run.out.sum.Warnings, AlreadyBuilt(s.stage))
+	r.run.out.Warnings = append(r.run.out.Warnings, AlreadyBuilt(s.stage))
 	for _, f := range d.Files {
 		path := filepath.Join(string(r.run.plan.folder), filepath.FromSlash(f.Path))
 		if info, err := os.Stat(path); err != nil || info.Size() != f.Bytes {
@@ -105,16 +115,16 @@ func (r sharding) checkSealed(context.Context) error {
 		}
 	}
 	if s.stage == shards.Write {
-		x, err := readShare(r.run.plan.folder, d)
+		x, err := shards.ReadOutput(r.run.plan.folder, d)
 		if err != nil {
 			return err
 		}
-		r.run.out.sum.Share = x.summary()
+		r.run.out.sum.Share = shareOf(x)
 	}
-	AddAccounts(r.run.out.books.Book, d.Books)
+	stage.AddAccounts(r.run.out.Book, d.Books)
 	for _, a := range d.Books {
 		for reason, n := range a.Dropped {
-			r.run.out.books.Drop(ledger.Drop{Stage: a.Stage, Unit: a.Unit, Reason: reason, Count: n})
+			r.run.out.Book.Drop(ledger.Drop{Stage: a.Stage, Unit: a.Unit, Reason: reason, Count: n})
 		}
 	}
 	return errSealed
@@ -135,7 +145,7 @@ func (r sharding) store(ctx context.Context) (err error) {
 	if err := recordlog.Reset(r.run.plan.folder.Records()); err != nil {
 		return exit.Environmentf("can't start the record log: %w", err)
 	}
-	s.spill, err = group.NewSpill(host.NewExampleCodec(), s.dir.Spill(s.number), len(s.plan.Shards))
+	s.spill, err = group.NewSpill(host.NewExampleCodec(), s.Dir.Spill(s.number), len(s.Plan.Shards))
 	if err != nil {
 		return exit.Environmentf("can't keep the examples: %w", err)
 	}
@@ -143,62 +153,16 @@ func (r sharding) store(ctx context.Context) (err error) {
 	if err := r.run.build(ctx); err != nil {
 		return err
 	}
-	return cant("keep the examples", s.spill.Close())
+	return exit.Cant("keep the examples", s.spill.Close())
 }
 
-// checkGroupable returns an error naming the shards that haven't stored their examples, if there are any.
-func (s *shard) checkGroupable() error {
-	missing, err := s.read(shards.Build)
-	if err != nil {
-		return err
+// prepare makes the token rows of the shard's records.
+func (r sharding) prepare(ctx context.Context) error {
+	c := r.run.collation()
+	if s := r.run.plan.shard; s.stage == shards.Group { // policies are counted when the examples are read
+		c.Seen = s.Seen()
 	}
-	if len(missing) > 0 {
-		return exit.Environmentf("tasks may have examples in all shards, and these shards have not been read yet: %s. "+
-			"`nat-go shard run %s --index I` reads one", shards.Array(missing), s.dir)
-	}
-	return nil
-}
-
-// addTo adds the examples that all shards stored for this shard to an index. It does nothing if s is nil.
-func (s *shard) addTo(ctx context.Context, index *group.Index) error {
-	if s == nil {
-		return nil
-	}
-	for i := range s.plan.Shards {
-		if err := s.addSpilled(ctx, index, i); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// addSpilled adds the examples stored for this shard by the shard whose number is from. It returns an error if their
-// list doesn't match the manifest.
-func (s *shard) addSpilled(ctx context.Context, index *group.Index, from int) error {
-	folder, d := s.built(shards.Build, from)
-	path := s.dir.Spill(from)
-	list := group.SpillList(path)
-	sum, err := runfolder.ContentSum(list)
-	if err == nil && runfolder.Lookup(d.Files, folder.Rel(list)).XXH3 != sum {
-		err = fmt.Errorf("content of %s does not match its manifest: remove the shard's folder, and rerun it", list)
-	}
-	if err == nil {
-		err = index.AddSpilled(ctx, path, s.number)
-	}
-	if err == nil || ctx.Err() != nil {
-		return err
-	}
-	return exit.With(exit.Environment, err)
-}
-
-// openOrder continues the shard's file of group positions after the given number of groups. It returns nil unless this
-// is a shard's Group stage.
-func (s *shard) openOrder(groups int64) (*shards.Order, error) {
-	if s == nil || s.stage != shards.Group {
-		return nil, nil
-	}
-	o, err := shards.OpenOrder(s.dir.Shard(s.stage, s.number), groups)
-	return o, cant("continue the record log", err)
+	return c.Prepare(ctx)
 }
 
 // lockShard creates and locks the shard's folder. It returns an error if another process is working there.
@@ -210,12 +174,12 @@ func (r sharding) lockShard(context.Context) (err error) {
 	if r.run.lock, err = folder.Lock(r.run.plan.commandToContinue()); err != nil {
 		return exit.With(exit.Environment, err)
 	}
-	return cant("clean up the folder of the shard", r.run.lock.Sweep())
+	return exit.Cant("clean up the folder of the shard", r.run.lock.Sweep())
 }
 
 // finishShard closes the books of a shard that was built, and writes its manifest.
 func (r sharding) finishShard(ctx context.Context) error {
-	if err := r.run.out.books.close(); err != nil {
+	if err := r.run.out.Close(); err != nil {
 		return exit.Environmentf("can't write the list of drops: %w", err)
 	}
 	c, err := r.run.out.knowLog(r.run.plan.folder)
@@ -223,8 +187,8 @@ func (r sharding) finishShard(ctx context.Context) error {
 		return err
 	}
 	return r.seal(ctx, &shards.Done{
-		Seen: r.run.built.at.Seen, Groups: c.Groups, Records: c.Records, Books: r.run.out.books.Accounts(),
-		Counters: r.run.out.books.counters,
+		Seen: r.run.built.At.Seen, Groups: c.Groups, Records: c.Records, Books: r.run.out.Accounts(),
+		Counters: r.run.out.Counters,
 	})
 }
 
@@ -234,12 +198,12 @@ func (r sharding) seal(ctx context.Context, d *shards.Done) error {
 		return ctx.Err()
 	}
 	s := r.run.plan.shard
-	files, err := r.run.lock.Sums(r.run.out.known)
+	files, err := r.run.lock.Sums(r.run.out.Files)
 	if err == nil {
 		err = r.run.lock.Check()
 	}
 	if err == nil {
-		d.NatGo, d.Plan, d.Stage, d.Shard, d.Files = Version(), s.plan.Sum, s.stage, s.number, files
+		d.NatGo, d.Plan, d.Stage, d.Shard, d.Files = Version(), s.Plan.Sum, s.stage, s.number, files
 		err = shards.WriteDone(r.run.plan.folder, d)
 	}
 	if err != nil {
@@ -249,78 +213,50 @@ func (r sharding) seal(ctx context.Context, d *shards.Done) error {
 	return nil
 }
 
-// checkNames returns an error if a builder has more reasons or counters than are counted separately. A run on one
-// machine counts the first maxNames separately, but which ones are first depends on the groups in all earlier shards.
-func checkNames(b *builder) error {
-	if !b.over && len(b.kinds) <= maxNames && len(b.names) <= maxNames {
-		return nil
+// writeShard writes the shard's share of the data set.
+func (r sharding) writeShard(ctx context.Context) error {
+	s := r.run.plan.shard
+	cut, err := s.Dir.ReadCut(s.Plan)
+	if err != nil {
+		return err
 	}
-	return exit.Failedf("builder %s has more than %d reasons or counters, which shards can't count "+
-		"separately: run it on one machine", b.name, maxNames)
-}
-
-// takeFrom restricts reading to the shard's parts of the inputs. It returns an error if the inputs don't match the
-// plan.
-func (s *shard) takeFrom(in *inputs) error {
-	if in.collect != nil || len(in.paths) != len(s.plan.Inputs) {
-		return exit.Failedf("expected %s, got %d: the plan was made from other inputs",
-			ledger.Quantity(int64(len(s.plan.Inputs)), "input"), len(in.paths))
+	if cut == nil {
+		return exit.Environmentf("the data set is not divided yet: `nat-go shard merge %s --leave-writing` divides "+
+			"it, once all shards are built", s.Dir)
 	}
-	in.parts = map[int]*source.Part{}
-	for i := range s.of.Parts {
-		p := &s.of.Parts[i]
-		was, now := s.plan.Inputs[p.Input], in.began[p.Input]
-		if was.Path != now.Path || was.Size != now.Size {
-			return exit.Failedf("input %s has %d bytes, and %s had %d when the plan was made: make a plan in "+
-				"another folder, or put the file back as it was", now.Path, now.Size, was.Path, was.Size)
-		}
-		in.parts[p.Input] = &p.Part
-		in.planned = s.plan.Inputs
+	if r.run.decisions, err = s.Dir.Decisions(cut, s.run); err != nil {
+		return err
 	}
-	return nil
-}
-
-// ended returns the error that stops reading path k at the limit or at the end of the shard's part. It is io.EOF, or a
-// different error if the part doesn't end where the plan says.
-func (in *inputs) ended(k int, at source.Cursor) error {
-	if p := in.parts[k]; p != nil {
-		if at.Run = p.To.Run; at != p.To {
-			return in.otherThanPlanned(k)
+	if c := r.run.plan.config.Dataset.Contamination; c != nil {
+		if _, r.run.plan.overlaps, err = decide.ReadOverlaps(s.run); err != nil {
+			return err
 		}
 	}
-	return io.EOF
-}
-
-// exhausted returns io.EOF at the end of path k. For a shard, it returns a different error if the content doesn't match
-// the plan.
-func (in *inputs) exhausted(k int, read []source.Input) error {
-	n := len(read)
-	if in.planned != nil && (n == 0 || read[n-1].Sum != in.planned[k].Sum || in.parts[k].To.Row > 0) {
-		return in.otherThanPlanned(k)
-	}
-	return io.EOF
-}
-
-func (in *inputs) otherThanPlanned(k int) error {
-	return exit.Failedf("input %s changed since the plan was made: make a plan in another folder, or put the "+
-		"file back as it was", in.paths[k])
-}
-
-// commandToContinue returns the command, without "nat-go", that continues the run or the shard.
-func (p *plan) commandToContinue() string {
-	return cmp.Or(p.command, "finetune resume "+string(p.folder))
-}
-
-// writeConfig writes the configuration to a file. For a shard or a merge of shards, it copies the plan's.
-func (p *plan) writeConfig(path string) (err error) {
-	var text []byte
-	if p.divided != nil {
-		text, err = durable.ReadFile(p.divided.dir.Config(), shards.MaxConfig)
-	} else {
-		text, err = p.config.Source()
-	}
+	folder, made := r.run.plan.folder, &shards.Output{}
+	err = cmp.Or(os.RemoveAll(folder.Dataset()), os.RemoveAll(folder.Batches())) // the output of an interrupted attempt
 	if err == nil {
-		err = durable.WriteFile(path, text)
+		made.Rows, err = r.run.writing(s.run).RunPart(ctx, cut.Ranges[s.number])
 	}
-	return err
+	if err != nil {
+		return exit.Default(exit.Environment, fmt.Errorf("can't write the rows: %w", err))
+	}
+	if cut.Collated != nil {
+		if made.Batches, err = r.run.collation().RunPart(ctx, s.number); err != nil {
+			return exit.Default(exit.Environment, fmt.Errorf("can't make the batches: %w", err))
+		}
+	}
+	if err := made.Write(folder); err != nil {
+		return err
+	}
+	r.run.out.sum.Share = shareOf(made)
+	return r.seal(ctx, &shards.Done{})
+}
+
+// shareOf describes how much a shard wrote.
+func shareOf(o *shards.Output) *Share {
+	sum := &Share{Rows: o.Rows.Lines()}
+	for _, n := range o.Batches {
+		sum.Batches += n.Batches
+	}
+	return sum
 }

@@ -1,13 +1,10 @@
 package finetune
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
-	"io"
+	"fmt"
 	"io/fs"
-	"path/filepath"
 
 	"golang.org/x/sync/errgroup"
 
@@ -15,18 +12,9 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage/build"
 )
-
-// merging is the merge of a plan's shards into one run.
-type merging struct {
-	*divided
-	run    runfolder.Folder  // folder of the merged run
-	ranges []recordlog.Range // ranges of the merged log for the shards to write, if writing is left to the shards
-	leave  bool              // only divide the rows among the shards, which will write them
-	cut    *shards.Cut       // how an earlier merge divided the rows; nil if they haven't been divided
-	shares []*share          // the outputs of all shards, if cut is set
-	rows   []runfolder.Written
-}
 
 // openMerge returns the plan of a run that is made from shards. The shards' logs are joined into the log that a single
 // process would have written; the later stages are the same as in any other run. openMerge also continues an
@@ -34,45 +22,30 @@ type merging struct {
 //
 // With LeaveWriting, the merge divides the rows among the shards and leaves the writing to them. When the shards have
 // written the rows, the next merge joins them.
-func openMerge(ctx context.Context, how Request, env Env) (*plan, error) {
+func openMerge(ctx context.Context, how Request, env stage.Env) (*plan, error) {
 	p, err := openPlan(ctx, how.Merge, env)
 	if err != nil {
 		return nil, err
 	}
-	m := &merging{divided: p.divided, run: p.folder, leave: how.LeaveWriting}
-	p.made, p.command = "shard merge", "shard merge "+string(m.dir)
-	if err := m.checkComplete(); err != nil {
+	m := &merging{Parts: p.divided, run: p.folder, leave: how.LeaveWriting}
+	p.made, p.command = "shard merge", "shard merge "+string(m.Dir)
+	if err := m.CheckComplete(); err != nil {
 		return p, err
 	}
 	p.merging, p.DryRun, p.Detach = m, p.DryRun || how.DryRun, how.Detach
 	if err := p.resumeMerge(); err != nil {
 		return p, err
 	}
-	missing, err := m.readShares()
+	if m.cut, err = m.Dir.ReadCut(m.Plan); err != nil || m.cut == nil {
+		return p, err
+	}
+	var missing []int
+	m.shares, missing, err = m.Outputs()
 	if err == nil && len(missing) > 0 && !m.leave {
 		err = exit.Failedf("%s not written yet: %s. `nat-go shard run %s --stage write --index I` writes one",
-			shardsHave(len(missing), len(m.plan.Shards)), shards.Array(missing), m.dir)
+			shards.ShardsHave(len(missing), len(m.Plan.Shards)), shards.Array(missing), m.Dir)
 	}
 	return p, err
-}
-
-// readShares reads the shards' shares, if writing was left to them, and returns the shards that haven't written theirs
-// yet.
-func (m *merging) readShares() (missing []int, err error) {
-	if m.cut, err = m.dir.ReadCut(m.plan); err != nil || m.cut == nil {
-		return nil, err
-	}
-	if missing, err = m.read(shards.Write); err != nil || len(missing) > 0 {
-		return missing, err
-	}
-	for i := range m.plan.Shards {
-		x, err := readShare(m.built(shards.Write, i))
-		if err != nil {
-			return nil, err
-		}
-		m.shares = append(m.shares, x)
-	}
-	return nil, nil
 }
 
 // resumeMerge locks the run folder of an interrupted merge to continue it. It returns an error if that merge was
@@ -85,7 +58,7 @@ func (p *plan) resumeMerge() error {
 	if err != nil {
 		return exit.With(exit.Environment, err)
 	}
-	if b.Decided == nil || b.Decided.Salt != p.divided.plan.Decided.Salt {
+	if b.Decided == nil || b.Decided.Salt != p.divided.Plan.Decided.Salt {
 		return exit.Usagef("another run is already in %s: move it away", p.folder)
 	}
 	switch _, err := p.folder.ReadManifest(); {
@@ -99,12 +72,7 @@ func (p *plan) resumeMerge() error {
 		return err
 	}
 	p.resume, p.begun = true, b
-	return cant("clean up the run folder", p.lock.Sweep())
-}
-
-// isDecided reports whether an earlier merge decided on the records and divided the rows.
-func (p *plan) isDecided() bool {
-	return p.merging != nil && p.merging.cut != nil && runfolder.Has(p.folder.Decisions())
+	return exit.Cant("clean up the run folder", p.lock.Sweep())
 }
 
 // merger provides the stages of a run that is made from shards.
@@ -112,14 +80,24 @@ type merger struct{ run *run }
 
 // joinShards joins the shards' logs. It then decides on the records and, concurrently, joins the rows.
 func (r merger) joinShards(ctx context.Context) error {
-	if err := r.joinLogs(ctx); err != nil {
+	err := build.JoinShards(ctx, r.run.plan.divided, r.run.plan.folder, r.run.in.Runs())
+	if err != nil {
 		return err
 	}
 	for _, block := range r.run.plan.config.Selected() {
-		r.run.builders = append(r.run.builders, &builder{name: block.Name}) // for recordNames
+		b := &build.Builder{Name: block.Name} // counts the names in the log
+		r.run.plugins.Builders = append(r.run.plugins.Builders, b)
 	}
+	m := r.run.plan.merging
+	rows := r.run.writing(m.run)
+	rows.Parts = m.shares
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return r.joinRows(ctx) })
+	g.Go(func() (err error) {
+		if m.cut != nil { // writing was left to the shards
+			m.rows, err = rows.Join(ctx)
+		}
+		return err
+	})
 	g.Go(func() error {
 		if err := r.run.build(ctx); err != nil {
 			return err
@@ -129,126 +107,49 @@ func (r merger) joinShards(ctx context.Context) error {
 	return g.Wait() // wait: both goroutines watch ctx
 }
 
-// joinLogs joins the shards' logs into the run's log, unless that is already complete.
-func (r merger) joinLogs(ctx context.Context) error {
-	dir := r.run.plan.folder.Records()
-	if c, err := recordlog.ReadCommit(dir); err == nil && c.Done {
+// skipIfLeft ends the run if an earlier merge has divided the rows.
+func (r merger) skipIfLeft(context.Context) error {
+	if r.run.plan.merging.cut == nil {
 		return nil
 	}
-	j, err := recordlog.Create(dir)
+	r.run.out.Warn("the rows are already divided among the shards; nothing was done")
+	r.reportLeft()
+	return errSealed
+}
+
+// The work of writing a data set is divided by rows, not by builder. Each shard writes the text rows for a range of the
+// merged log, and a range of the token batches, whose rows it reads from the folders of the shards that made them.
+
+// leaveWriting is the stage that divides the rows among the shards.
+func (r merger) leaveWriting(ctx context.Context) error {
+	m, d := r.run.plan.merging, r.run.decisions
+	if err := m.Dir.NewCut(); err != nil {
+		return exit.Environmentf("can't divide the data set: %w", err)
+	}
+	c, err := recordlog.ReadCommit(r.run.plan.folder.Records())
 	if err != nil {
-		return exit.Environmentf("can't join the record logs: %w", err)
+		return exit.With(exit.Environment, err)
 	}
-	defer j.Close()
-	if err := r.run.plan.merging.join(ctx, j, r.run.in); err != nil {
-		return logError("join the record logs", err)
+	cut := &shards.Cut{Plan: m.Plan.Sum, Log: c.XXH3, Ranges: m.allRanges(c), Warning: d.Warning}
+	if cut.Decisions, err = runfolder.ContentSum(r.run.plan.folder.Decisions()); err != nil {
+		return exit.With(exit.Environment, err)
 	}
+	if r.run.tokens != nil && d.Kept() > 0 {
+		if cut.Collated, err = r.run.collation().Divide(ctx); err != nil {
+			return exit.Default(exit.Environment, fmt.Errorf("can't divide the batches: %w", err))
+		}
+	}
+	if err := m.Dir.WriteCut(cut); err != nil {
+		return exit.Environmentf("can't divide the data set: %w", err)
+	}
+	r.reportLeft()
 	return nil
 }
 
-// join adds the shards' logs. It first adds the groups from the shards' parts of the inputs, shard by shard, and then
-// the groups built from tasks, ordered by their first members.
-func (m *merging) join(ctx context.Context, j *recordlog.Writer, in *inputs) error {
-	err := m.inOrder(ctx, func(i int) (groups, error) { return m.log(j, shards.Build, i) })
-	if err == nil && m.plan.Tasks {
-		err = m.interleave(ctx, func(i int) (groups, error) { return m.log(j, shards.Group, i) })
-	}
-	if err != nil {
-		return err
-	}
-	at, err := m.cursor(in)
-	if err != nil {
-		return err
-	}
-	text, err := json.Marshal(at)
-	if err != nil {
-		return err
-	}
-	return j.Commit(text, true)
-}
-
-// cursor returns the position to record in the merged log's commit, which is the end of the inputs.
-func (m *merging) cursor(in *inputs) (at cursor, err error) {
-	at.Source.Run, at.Inputs, at.Seen = len(in.paths), m.plan.Inputs, m.seen()
-	if !m.plan.Tasks {
-		return at, nil
-	}
-	for i := range m.plan.Shards {
-		c, err := recordlog.ReadCommit(m.dir.Shard(shards.Group, i).Records())
-		if err != nil {
-			return at, err
-		}
-		at.Groups += int64(c.Groups)
-	}
-	return at, nil
-}
-
-// log opens a shard's log, whose hash the shard's manifest lists, as part of the joined log.
-func (m *merging) log(j *recordlog.Writer, stage shards.Stage, shard int) (*recordlog.Part, error) {
-	folder, done := m.built(stage, shard)
-	path := folder.Rel(filepath.Join(folder.Records(), recordlog.LogName))
-	return j.Join(folder.Records(), runfolder.Lookup(done.Files, path).XXH3)
-}
-
-// groups iterates over the groups of one of a shard's stages. Each call to Next handles one group, and Next returns
-// io.EOF at the end.
-type groups interface {
-	Next() error
-	Close() error
-}
-
-// inOrder calls Next for all groups, shard by shard.
-func (m *merging) inOrder(ctx context.Context, open func(shard int) (groups, error)) error {
-	for i := range m.plan.Shards {
-		g, err := open(i)
-		if err != nil {
-			return err
-		}
-		for err == nil {
-			err = cmp.Or(ctx.Err(), g.Next())
-		}
-		if errors.Is(err, io.EOF) {
-			err = nil
-		}
-		if err := cmp.Or(err, g.Close()); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// interleave opens the groups of all shards, and calls Next for each group, ordered by first member. It returns an
-// error if a shard's number of groups differs from its number of positions.
-func (m *merging) interleave(ctx context.Context, open func(shard int) (groups, error)) (err error) {
-	var all []groups
-	defer func() {
-		for _, g := range all {
-			err = errors.Join(err, g.Close())
-		}
-	}()
-	for i := range m.plan.Shards {
-		g, err := open(i)
-		if err != nil {
-			return err
-		}
-		all = append(all, g)
-	}
-	unlike := errors.New("order.bin does not match its log: remove the shard's folder, and rerun the shard")
-	for shard, err := range m.dir.SortGroups(m.plan, string(m.run)) {
-		if err = cmp.Or(err, ctx.Err()); err == nil {
-			err = all[shard].Next()
-		}
-		if errors.Is(err, io.EOF) {
-			return unlike
-		}
-		if err != nil {
-			return err
-		}
-	}
-	for _, g := range all {
-		if err := g.Next(); !errors.Is(err, io.EOF) {
-			return cmp.Or(err, unlike)
-		}
-	}
-	return nil
+// reportLeft sets the summary's next step: the shards must write their rows.
+func (r merger) reportLeft() {
+	r.run.out.sum.Status, r.run.out.sum.RunDir = runfolder.Completed, string(r.run.plan.folder)
+	r.run.out.sum.NotStarted = false
+	r.run.out.sum.Next = fmt.Sprintf("`nat-go shard run %s --stage write --index I` writes a shard's share; then "+
+		"merge again", r.run.plan.merging.Dir)
 }

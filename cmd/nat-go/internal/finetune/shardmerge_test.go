@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,7 +14,6 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
 )
 
@@ -115,52 +113,5 @@ func TestFullDiskOfAMerge(t *testing.T) {
 	err := verdict{p, newReport(p, testEnv(t))}.explain(syscall.ENOSPC, true)
 	if !strings.HasSuffix(err.Error(), "make room on the disk of out/r, then merge again") {
 		t.Error(err)
-	}
-}
-
-// countedGroups are a number of groups.
-type countedGroups struct{ left, closed int }
-
-func (g *countedGroups) Next() error {
-	if g.left == 0 {
-		return io.EOF
-	}
-	g.left--
-	return nil
-}
-
-func (g *countedGroups) Close() error { g.closed++; return nil }
-
-// TestOrderOfOtherLogs checks that logs with more groups, or fewer, than their order lists are refused, and closed.
-func TestOrderOfOtherLogs(t *testing.T) {
-	m := &merging{
-		divided: &divided{dir: shards.Folder(t.TempDir()), plan: &shards.Plan{Shards: make([]shards.Shard, 2)}},
-		run:     runfolder.Folder(t.TempDir()),
-	}
-	for i := range m.plan.Shards {
-		f := m.dir.Shard(shards.Group, i)
-		if err := os.MkdirAll(f.Records(), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		o, err := shards.OpenOrder(f, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		o.Add(shards.Place{Row: int64(i)})
-		o.Add(shards.Place{Row: int64(i) + 2})
-		if err := o.Sync(); err != nil {
-			t.Fatal(err)
-		}
-		o.Close()
-	}
-	for _, n := range []int{1, 2, 3} {
-		all := []*countedGroups{{left: 2}, {left: n}}
-		err := m.interleave(t.Context(), func(i int) (groups, error) { return all[i], nil })
-		if refused := err != nil && strings.HasPrefix(err.Error(), "order.bin does not match its log"); refused != (n != 2) {
-			t.Errorf("%d groups: %v", n, err)
-		}
-		if all[0].closed != 1 || all[1].closed != 1 {
-			t.Errorf("%d groups: closed %d and %d times", n, all[0].closed, all[1].closed)
-		}
 	}
 }

@@ -3,13 +3,7 @@ package finetune
 import (
 	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
-	"math"
 	"os"
-	"runtime"
 	"slices"
 
 	"github.com/nat-go/nat-go/builders"
@@ -17,27 +11,12 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
 	"github.com/nat-go/nat-go/internal/where"
-	"github.com/nat-go/nat-go/ttc"
-	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// Division configures how a run is divided: into Number shards, or into shards of roughly Bytes bytes of input each.
-type Division struct {
-	Number int
-	Bytes  int64
-	Dir    string // folder of the plan; empty means the run's folder with .shards appended
-}
-
-// Planned is a finished plan.
-type Planned struct {
-	Dir   shards.Folder
-	Plan  *shards.Plan
-	Notes []string // remarks for the user
-}
-
 // openDivision returns the plan of a run whose inputs are to be divided among shards.
-func openDivision(ctx context.Context, req Request, env Env) (*plan, error) {
+func openDivision(ctx context.Context, req Request, env stage.Env) (*plan, error) {
 	p, err := newPlan(ctx, req, env)
 	if err != nil {
 		return nil, err
@@ -67,243 +46,41 @@ func openDivision(ctx context.Context, req Request, env Env) (*plan, error) {
 
 // divide is the stage that divides the inputs among shards and writes the plan.
 func (r *run) divide(ctx context.Context) error {
-	if r.in.collect != nil {
-		return exit.Usagef("source %s makes agent runs, which can't be divided: collect them with `nat-go run`, "+
-			"and specify the files with --from", r.in.source.Type)
+	p := r.plan
+	if err := r.in.CheckDivisible(); err != nil {
+		return err
 	}
-	for _, f := range r.in.began {
-		info, err := os.Stat(f.Path)
-		if f.Path == source.Stdin || r.in.as == nil && err == nil && !info.Mode().IsRegular() {
-			return exit.Usagef("input %s can be read only once, but every shard reads a part of it: specify a file",
-				f.Path)
-		}
-	}
-	tasks := r.plan.where.Names(where.GroupFields)
-	for _, b := range r.builders {
-		if b.unit == builders.UnitRun {
+	tasks := p.where.Names(where.GroupFields)
+	for _, b := range r.plugins.Builders {
+		if b.Unit == builders.UnitRun {
 			return exit.Usagef("builder %s processes all examples of a collection run together, so there is nothing "+
-				"to divide: run it on one machine", b.name)
+				"to divide: run it on one machine", b.Name)
 		}
-		tasks = tasks || b.unit == builders.UnitTask
+		tasks = tasks || b.Unit == builders.UnitTask
 	}
-	decided, err := decider{r.plan, r.tokens}.decided("")
+	decided, err := decider{p, r.tokens}.decided("")
 	if err != nil {
 		return err
 	}
-	c := &cutter{plan: r.plan, out: r.out, in: r.in}
-	if err := c.cut(ctx, r.plan.Divide); err != nil {
-		return err
-	}
-	req := r.plan.Request
-	req.Overrides = nil // config.yml contains the overrides
-	text, err := json.Marshal(req)
+	shares, err := r.in.Divide(ctx, p.Divide.Number, p.Divide.Bytes, p.division, r.out.Tell)
 	if err != nil {
 		return err
 	}
-	notes := slices.Concat(r.out.sum.Warnings, c.notes)
-	r.out.sum.Planned = &Planned{Dir: r.plan.division, Notes: notes, Plan: &shards.Plan{
-		Version: shards.Version, NatGo: Version(), RunID: r.plan.RunID, Request: text, Inputs: c.inputs,
-		Decided: decided, Tasks: tasks, Shards: c.shards,
+	request, err := p.request()
+	if err != nil {
+		return err
+	}
+	out := &Planned{Dir: p.division, Notes: slices.Concat(r.out.Warnings, shares.Notes), Plan: &shards.Plan{
+		Version: shards.Version, NatGo: Version(), RunID: p.RunID, Request: request, Inputs: shares.Inputs,
+		Decided: decided, Tasks: tasks, Shards: shares.Shards,
 	}}
-	return c.write(r.out.sum.Planned)
-}
-
-// write writes the configuration and then the plan.
-func (c *cutter) write(out *Planned) error {
-	err := os.MkdirAll(string(out.Dir), 0o755)
+	r.out.sum.Planned = out
+	err = os.MkdirAll(string(out.Dir), 0o755)
 	if err == nil {
-		err = c.plan.writeConfig(out.Dir.Config())
+		err = p.writeConfig(out.Dir.Config())
 	}
 	if err == nil {
 		err = out.Dir.Write(out.Plan)
 	}
-	return cant("write the plan", err)
-}
-
-// cutter reads the inputs and cuts them at example boundaries into shards of roughly equal size.
-type cutter struct {
-	plan   *plan
-	out    *report
-	in     *inputs
-	number int
-	total  int64 // total size of all inputs on disk
-	before int64 // size of the inputs before the current one
-
-	inputs []source.Input
-	shards []shards.Shard
-	at     shards.Shard      // the current shard
-	part   shards.Part       // last part of the current shard
-	named  *shards.NamedFile // file with the current shard's example ids
-	bytes  int64             // offset, counted over all inputs, at which the current shard begins
-	failed error             // why an id or a file of ids couldn't be stored
-	notes  []string
-}
-
-// cut reads the inputs and fills in c.inputs and c.shards.
-func (c *cutter) cut(ctx context.Context, how *Division) error {
-	for _, f := range c.in.began {
-		c.total += f.Size
-	}
-	c.number = how.Number
-	if c.number == 0 {
-		c.number = int(min(int64(math.Ceil(float64(c.total)/float64(how.Bytes))), shards.MaxShards+1))
-	}
-	if c.number = max(c.number, 1); c.number > shards.MaxShards {
-		return exit.Usagef("--shard-bytes %d makes more than %d shards: choose a larger number", how.Bytes, shards.MaxShards)
-	}
-	c.begin()
-	defer func() { c.named.Abort() }()
-	for k := range c.in.paths {
-		if err := c.cutInput(ctx, k); err != nil {
-			return err
-		}
-		c.before += c.in.began[k].Size
-	}
-	for c.failed == nil && len(c.shards) < c.number {
-		c.end(c.total)
-	}
-	return cant("write the plan", c.failed)
-}
-
-// begin begins a shard.
-func (c *cutter) begin() {
-	c.at, c.named = shards.Shard{Parts: []shards.Part{}}, c.plan.division.NewNamed(len(c.shards))
-}
-
-// end ends the current shard at an offset counted over all inputs.
-func (c *cutter) end(place int64) {
-	c.at.Named, c.failed = c.named.Commit()
-	c.at.Bytes = place - c.bytes
-	c.bytes = place
-	c.shards = append(c.shards, c.at)
-	c.begin()
-}
-
-// endFull ends the shards that are full at an offset counted over all inputs.
-func (c *cutter) endFull(place int64) error {
-	for c.failed == nil && c.isFull(place) {
-		c.end(place)
-	}
-	return cant("write the plan", c.failed)
-}
-
-// isFull reports whether the current shard has reached its share at an offset counted over all inputs.
-func (c *cutter) isFull(place int64) bool {
-	next := float64(c.total) / float64(c.number) * float64(len(c.shards)+1)
-	return len(c.shards) < c.number-1 && float64(place) >= next
-}
-
-// keep returns a function that stores the example ids in input k that can't be derived from the examples' positions.
-func (c *cutter) keep(k int) func(row int64, id string) {
-	return func(row int64, id string) {
-		if c.failed == nil {
-			c.failed = c.named.Add(k, row, id)
-		}
-	}
-}
-
-// cutInput reads an input and cuts it at each point where a shard is full.
-func (c *cutter) cutInput(ctx context.Context, k int) (err error) {
-	src, err := c.in.open(ctx, c.in.paths[k], source.Options{Named: c.keep(k)})
-	if err != nil {
-		return c.unreadable(k, err)
-	}
-	defer src.Close()
-	c.part = shards.Part{Input: k}
-	whole, first := "", true
-	for {
-		_, at, err := src.Next(ctx)
-		switch {
-		case errors.Is(err, io.EOF):
-			return c.endInput(k, identityOf(src, c.in.began[k]), whole)
-		case err != nil:
-			return c.unreadable(k, err)
-		}
-		if first {
-			if whole, first = indivisible(src), false; whole == "" && c.in.began[k].Size > source.DefaultBlock {
-				return c.scan(ctx, k, identityOf(src, c.in.began[k]))
-			}
-		}
-		if err := c.addExample(k, at, whole == ""); err != nil {
-			return err
-		}
-	}
-}
-
-// scanBlock returns how many bytes of an input a worker scans at a time. The number is small enough for several rounds,
-// so that all workers finish at about the same time.
-func scanBlock(size int64, workers int) int64 {
-	const least, rounds = 1 << 20, 8
-	return min(max(size/int64(rounds*workers), least), source.DefaultBlock)
-}
-
-// scan cuts a large input, reading it with one worker per processor.
-func (c *cutter) scan(ctx context.Context, k int, id source.Input) (err error) {
-	path, size, workers := c.in.paths[k], c.in.began[k].Size, runtime.GOMAXPROCS(0)
-	id.Sum, err = source.Scan(ctx, source.ScanOptions{
-		Path: path, Size: size, Workers: workers, Block: scanBlock(size, workers),
-		Open: func(ctx context.Context, opt source.Options) (source.Source, error) {
-			return c.in.open(ctx, path, opt)
-		},
-		Named: c.keep(k),
-	}, func(at source.Cursor) error { return c.addExample(k, at, true) })
-	// read the input again for an error with the correct line numbers
-	if err != nil && exit.Code(err) == exit.Failed && ctx.Err() == nil {
-		_, first := c.in.eachExample(ctx, k, func(*ttc.Example) bool { return false })
-		return c.unreadable(k, cmp.Or(first, err))
-	}
-	if err != nil {
-		return err
-	}
-	return c.endInput(k, id, "")
-}
-
-// addExample counts an example and cuts after it if the current shard is full.
-func (c *cutter) addExample(k int, at source.Cursor, divisible bool) error {
-	c.at.Examples++
-	place := c.before + at.Offset
-	if !divisible || !c.isFull(place) {
-		return cant("write the plan", c.failed)
-	}
-	c.part.To = at
-	c.at.Parts = append(c.at.Parts, c.part)
-	c.part = shards.Part{Input: k, Part: source.Part{From: at}}
-	c.out.tell(Progress{Step: "plan", Done: place, Total: c.total, Unit: UnitByte})
-	return c.endFull(place)
-}
-
-// identityOf returns the identity of the input that the source opened last. If there is none, it returns began.
-func identityOf(src source.Source, began source.Input) source.Input {
-	if read := src.Inputs(); len(read) > 0 {
-		return read[len(read)-1]
-	}
-	return began
-}
-
-// endInput records an input's identity, and ends the shards that are full at the end of the input. whole is the reason
-// that the input couldn't be cut, or "".
-func (c *cutter) endInput(k int, input source.Input, whole string) error {
-	c.at.Parts = append(c.at.Parts, c.part)
-	c.inputs = append(c.inputs, input)
-	place := c.before + c.in.began[k].Size
-	if share := c.total / int64(c.number); whole != "" && c.in.began[k].Size > share+share/2 {
-		c.notes = append(c.notes, fmt.Sprintf("the input %s stays in one shard, which is larger than the others: "+
-			"%s", c.in.paths[k], whole))
-	}
-	return c.endFull(place)
-}
-
-func (c *cutter) unreadable(k int, err error) error {
-	if errors.Is(err, context.Canceled) {
-		return err
-	}
-	return exit.With(exit.Failed, fmt.Errorf("cannot read collection run %d: %w", k, err))
-}
-
-// indivisible returns the reason that an input can't be cut, or "" if it can.
-func indivisible(src source.Source) string {
-	if d, ok := src.(source.Divisible); ok {
-		return d.Indivisible()
-	}
-	return "groups span its files"
+	return exit.Cant("write the plan", err)
 }

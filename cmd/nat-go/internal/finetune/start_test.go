@@ -28,7 +28,7 @@ func BenchmarkFirstRecord(b *testing.B) {
 	}}}}
 	for b.Loop() {
 		p, err := host.Start(b.Context(), host.Spec{
-			Name: builtinPlugin,
+			Name: builtin.PluginName,
 			Path: self,
 			Args: []string{builtin.ServeCommand},
 		}, zerolog.Nop())

@@ -20,7 +20,7 @@ import (
 // empty thought before the last turn alone, and both of its sides begin after the same prompt.
 func TestDivergencesOnQwen3(t *testing.T) {
 	recorded, _, _ := strings.Cut(
-		string(read(t, oracletest.Path(t, "readers", "verifiers_v1", "eval", "traces.jsonl"))), "\n")
+		string(readFile(t, oracletest.Path(t, "readers", "verifiers_v1", "eval", "traces.jsonl"))), "\n")
 	var varied []string
 	for i, v := range recordedVariants() {
 		varied = append(varied, v.line(t, recorded, i))
@@ -78,7 +78,7 @@ finetuning: {enabled: true, trajectory_builder: d}
 			}
 			if rows != c.pairs || kept != c.kept {
 				t.Errorf("%d rows of %d pairs, kept_filler %v\n%s", rows, c.pairs, kept,
-					read(t, filepath.Join(sum.RunDir, "dropped.jsonl")))
+					readFile(t, filepath.Join(sum.RunDir, "dropped.jsonl")))
 			}
 		})
 	}
@@ -93,10 +93,10 @@ func airlineLines(t *testing.T) (lines []string) {
 		Reward   float64         `json:"reward"`
 		Messages json.RawMessage `json:"traj"`
 	}
-	if err := json.Unmarshal(read(t, oracletest.Path(t, "chat", "traces", "gpt-4o-airline-dev.json")), &rollouts); err != nil {
+	if err := json.Unmarshal(readFile(t, oracletest.Path(t, "chat", "traces", "gpt-4o-airline-dev.json")), &rollouts); err != nil {
 		t.Fatal(err)
 	}
-	tools := json.RawMessage(read(t, oracletest.Path(t, "chat", "traces", "tools.json")))
+	tools := json.RawMessage(readFile(t, oracletest.Path(t, "chat", "traces", "tools.json")))
 	for _, r := range rollouts {
 		line, err := json.Marshal(map[string]any{
 			"id": fmt.Sprint(r.Task, "/", r.Trial), "task": fmt.Sprint(r.Task), "reward": r.Reward,

@@ -73,7 +73,7 @@ func checkRows(t *testing.T, dir string) {
 	t.Helper()
 	prompts := map[string]string{}
 	for _, name := range []string{"training_file.jsonl", "validation_file.jsonl"} {
-		for s := bufio.NewScanner(bytes.NewReader(read(t, filepath.Join(dir, name)))); s.Scan(); {
+		for s := bufio.NewScanner(bytes.NewReader(readFile(t, filepath.Join(dir, name)))); s.Scan(); {
 			var row struct {
 				Prompt           any
 				Chosen, Rejected string
@@ -118,7 +118,7 @@ func TestRepeatIsByteIdentical(t *testing.T) {
 						return err
 					}
 					rel, _ := filepath.Rel(sum.RunDir, path)
-					got[rel] = string(read(t, path))
+					got[rel] = string(readFile(t, path))
 					return nil
 				})
 			if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/explain"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/files"
 	"github.com/nat-go/nat-go/collator/teacher"
@@ -214,9 +215,9 @@ func writeOverlaps(b *strings.Builder, c *runfolder.Contamination, look Look) {
 		return
 	}
 	text := fmt.Sprintf("%d of %s share 13 words in a row, or a whole text, with the files of dataset.contamination",
-		c.Records, ledger.Quantity(int64(c.Checked), unitRecord))
+		c.Records, ledger.Quantity(int64(c.Checked), stage.UnitRecord))
 	if c.Records > 0 {
-		text += fmt.Sprintf(" (%s; contamination.jsonl lists them)", ledger.Quantity(c.Examples, unitExample))
+		text += fmt.Sprintf(" (%s; contamination.jsonl lists them)", ledger.Quantity(c.Examples, stage.UnitExample))
 	}
 	look.line(b, "", "overlap", text)
 	for i := range c.Overlaps[:min(len(c.Overlaps), 3)] {

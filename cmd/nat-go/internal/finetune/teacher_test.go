@@ -147,7 +147,7 @@ collator: {tokenizer: tokenizer.json, template: tool.jinja, max_length: 1024, ba
 		t.Errorf("%v, %v", report, err)
 	}
 	files, _ := filepath.Glob("o/a/batches/sdpo/*/*.safetensors")
-	if len(files) == 0 || !strings.Contains(string(read(t, files[0])), "pair_teacher_topk_logprobs") {
+	if len(files) == 0 || !strings.Contains(string(readFile(t, files[0])), "pair_teacher_topk_logprobs") {
 		t.Errorf("no teacher columns in %v", files)
 	}
 	// Logits dumped for the batches reweight the same run's sites; the batches can still be verified.
@@ -210,7 +210,7 @@ collator: {tokenizer: tokenizer.json, template: tool.jinja, max_length: 1024, ba
 				sum.Batches.Teacher.Hints.Neutral != 1 {
 				t.Fatalf("%s: %v, %+v", c.id, err, sum.Batches)
 			}
-			dropped := string(read(t, filepath.Join("o", c.id, "dropped.jsonl")))
+			dropped := string(readFile(t, filepath.Join("o", c.id, "dropped.jsonl")))
 			if c.works {
 				if sum.Batches.Teacher.Kept() != 1 || strings.Contains(dropped, `"stage":"teacher"`) ||
 					math.Abs(sum.Batches.Teacher.Hints.Mean-1.5) > 1e-6 {
@@ -231,7 +231,7 @@ collator: {tokenizer: tokenizer.json, template: tool.jinja, max_length: 1024, ba
 		Request{ConfigFile: "t.yml", RunID: "broken", OutputDir: "o", From: []string{"in.jsonl"}},
 		testEnv(t),
 	)
-	if dropped := string(read(t, "o/broken/dropped.jsonl")); err != nil ||
+	if dropped := string(readFile(t, "o/broken/dropped.jsonl")); err != nil ||
 		sum.Counts.Dropped[teacher.TeacherBadAnswer] != 1 ||
 		!strings.Contains(dropped, "missing prompt_logprobs") {
 		t.Errorf("%v %+v %s", err, sum.Counts, dropped)
@@ -310,7 +310,7 @@ collator:
 		t.Fatalf("%+v", g)
 	}
 	if n := sum.Counts.Dropped["key_differs"]; n != 1 {
-		t.Errorf("%d keys differ: %s", n, read(t, "o/r/dropped.jsonl"))
+		t.Errorf("%d keys differ: %s", n, readFile(t, "o/r/dropped.jsonl"))
 	}
 	if report, err := collator.Verify(sum.RunDir, tok); err != nil || len(report.Problems) > 0 {
 		t.Errorf("%v, %+v", report, err)

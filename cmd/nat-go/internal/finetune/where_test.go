@@ -14,6 +14,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
 	"github.com/nat-go/nat-go/internal/where"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
@@ -36,7 +37,7 @@ func TestWhere(t *testing.T) {
 	config("examples.yml", "best", `turns < 3 and (reward > 0.2 or not scored)`)
 	config("tasks.yml", "[group, best]", `reward > 0.2 and spread > 0.3 and turns < 3 and (kind != "rollout" or score < 1)`)
 	config("records.yml", "best", `rollouts > 2 and builder == "best"`)
-	for name, steps := range map[string][]step{
+	for name, steps := range map[string][]clause{
 		"examples": {
 			{"turns < 3", "example", func(r *rollout) bool { return r.turns < 3 }},
 			{"(reward > 0.2 or not scored)", "example", func(r *rollout) bool { return r.reward > 0.2 || r.reward < 0 }},
@@ -95,7 +96,7 @@ type rollout struct {
 	name, kind     string
 }
 
-type step struct {
+type clause struct {
 	clause, unit string
 	holds        func(*rollout) bool
 }
@@ -126,7 +127,7 @@ func writeRollouts(t *testing.T, paths []string, n int) (all []*rollout) {
 }
 
 // funnelOf applies the steps one after another, to examples and then to the records of each kind.
-func funnelOf(all []*rollout, steps []step, kinds []string) (out []where.Step) {
+func funnelOf(all []*rollout, steps []clause, kinds []string) (out []where.Step) {
 	records := false
 	for _, s := range steps {
 		if s.unit == "record" && !records {
@@ -204,7 +205,7 @@ func resumedWhere(t *testing.T, req Request, whole map[string]string) {
 		env := testEnv(t)
 		env.CommitBytes = 1
 		ctx, cancel := context.WithCancel(t.Context())
-		env.Progress = func(Progress) {
+		env.Progress = func(stage.Progress) {
 			if stop--; stop == 0 {
 				cancel()
 			}

@@ -58,6 +58,26 @@ type kind struct {
 	files []string
 }
 
+// KeyMap parses the values of --map, a mapping of the input's keys: {"output": "response"}.
+func KeyMap(pairs []string) (map[string]string, error) {
+	if len(pairs) == 0 {
+		return nil, nil
+	}
+	m := map[string]string{}
+	for _, p := range pairs {
+		name, key, ok := strings.Cut(p, "=")
+		if !ok || name == "" || strings.ContainsAny(name, ". ") {
+			return nil, exit.Usagef("--map %s: write NAME=KEY, where KEY is a key of the input: --map "+
+				"output=response", p)
+		}
+		if known := MapNames(); !slices.Contains(known, strings.TrimSuffix(name, "_key")) {
+			return nil, exit.Usagef("--map %s: unknown name %q; --map takes %s", p, name, strings.Join(known, ", "))
+		}
+		m[name] = key
+	}
+	return m, nil
+}
+
 // MapNames lists the names that --map accepts. They are the names of the key settings in all sources that can recognise
 // their inputs.
 func MapNames() []string {

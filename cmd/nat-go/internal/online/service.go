@@ -9,8 +9,9 @@ import (
 	"io"
 	"time"
 
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage/build"
 	"github.com/nat-go/nat-go/collator"
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/tokenizer"
@@ -25,7 +26,7 @@ type Service struct {
 	settings  *Settings
 	tokenizer *tokenizer.Tokenizer
 	collator  *collator.Collator
-	builders  []*finetune.Direct // one for each channel
+	builders  []*build.Direct // one for each channel
 	closers   []io.Closer
 	decoder   *readers.TracesDecoder
 	policy    string
@@ -76,8 +77,8 @@ type failure struct {
 // Serve answers frames until the input ends or the context is done. It returns an error if the settings are invalid,
 // the input ends inside a frame, or reading or writing fails.
 func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
-	// If the context is done while a read is blocked, the read remains blocked until the input ends.
-	settings, err := finetune.UnlessEnded(ctx, func() (*Settings, error) { return readSettings(in) })
+	// A read that is blocked when the context is done remains blocked until the input ends.
+	settings, err := stage.UnlessEnded(ctx, func() (*Settings, error) { return readSettings(in) })
 	var service *Service
 	if err == nil {
 		service, err = open(ctx, settings)
@@ -246,7 +247,7 @@ func (v *Service) collate(ctx context.Context, list json.Raw, a *Answer) (*batch
 	if err != nil {
 		return nil, problem(badRequest, "traces", "%v", err)
 	}
-	finetune.AddAccounts(books, stats.Accounts())
+	stage.AddAccounts(books, stats.Accounts())
 	groups, err := v.build(ctx, examples, books, drop)
 	if err != nil {
 		return nil, err
@@ -266,7 +267,7 @@ func (v *Service) collate(ctx context.Context, list json.Raw, a *Answer) (*batch
 	case err != nil:
 		return nil, err
 	}
-	finetune.AddAccounts(books, res.Accounts)
+	stage.AddAccounts(books, res.Accounts)
 	a.Books = books.Accounts()
 	return made, nil
 }
@@ -288,7 +289,7 @@ func (v *Service) build(
 		for _, d := range made.Drops {
 			drop(d)
 		}
-		finetune.AddAccounts(books, made.Accounts)
+		stage.AddAccounts(books, made.Accounts)
 		contents := made.Contents()
 		items := make([]collator.Item, len(made.Records))
 		for i := range made.Records {

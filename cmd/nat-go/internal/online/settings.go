@@ -14,7 +14,8 @@ import (
 	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage/build"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage/collate"
 	"github.com/nat-go/nat-go/collator"
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/tokenizer"
@@ -180,7 +181,7 @@ func open(ctx context.Context, s *Settings) (_ *Service, err error) {
 func (v *Service) openCollator(cfg *config.Config) error {
 	cfg.Collator.Policy = cmp.Or(cfg.Collator.Policy, ownPolicy)
 	v.policy = cfg.Collator.Policy
-	own, err := finetune.CollatorConfig(cfg.Collator, 0)
+	own, err := collate.CollatorConfig(cfg.Collator, 0)
 	if err != nil {
 		return problem(badSettings, "/collator", "%v", err)
 	}
@@ -210,7 +211,7 @@ func (v *Service) openBuilders(cfg *config.Config) error {
 		if b == nil {
 			return problem(badSettings, block.Pointer(), "%s", found[len(found)-1].Message)
 		}
-		v.builders = append(v.builders, finetune.NewDirect(c, f.Info(), b))
+		v.builders = append(v.builders, build.NewDirect(c, f.Info(), b))
 		if closer, ok := b.(io.Closer); ok {
 			v.closers = append(v.closers, closer)
 		}

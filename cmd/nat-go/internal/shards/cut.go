@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
@@ -91,3 +93,26 @@ func (f Folder) ReadCut(p *Plan) (*Cut, error) {
 
 // HasCut reports whether a merge has divided the data set among the shards.
 func (f Folder) HasCut() bool { return runfolder.Has(f.CutPath()) }
+
+// Decisions reads the decisions of a run on which a cut was based. It returns an error if the log or the decisions have
+// changed since.
+func (f Folder) Decisions(cut *Cut, run runfolder.Folder) (*curate.Decisions, error) {
+	c, err := recordlog.ReadCommit(run.Records())
+	if err != nil {
+		return nil, exit.Environmentf("can't read the merged log: %w", err)
+	}
+	sum, err := runfolder.ContentSum(run.Decisions())
+	if err != nil {
+		return nil, exit.Environmentf("can't read the decisions: %w", err)
+	}
+	if c.XXH3 != cut.Log || sum != cut.Decisions {
+		return nil, exit.Failedf("%s is not the run that was divided: remove %s, and merge again", run,
+			filepath.Dir(f.CutPath()))
+	}
+	d, err := (&dataset.Place{Run: run}).Decisions()
+	if err != nil {
+		return nil, exit.With(exit.Environment, err)
+	}
+	d.Warning = cut.Warning
+	return d, nil
+}

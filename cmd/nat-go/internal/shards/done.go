@@ -1,16 +1,20 @@
 package shards
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
@@ -84,6 +88,49 @@ func (f Folder) ReadStage(p *Plan, stage Stage) (all []*Done, missing []int, err
 		}
 	}
 	return all, missing, nil
+}
+
+// Output describes what a shard wrote in stage Write. It is stored in the shard's folder, in a file that the shard's
+// manifest lists.
+type Output struct {
+	Rows    *dataset.Share         `json:"rows"`
+	Batches map[string]batch.Count `json:"batches"` // by "channel/split"
+
+	Folder runfolder.Folder `json:"-"` // the shard's folder
+	Files  []runfolder.File `json:"-"` // from the shard's manifest
+}
+
+func outputPath(f runfolder.Folder) string { return filepath.Join(string(f), "share.json") }
+
+// LinesPath returns the path of the lines that a shard adds to the index of the token batches.
+func LinesPath(f runfolder.Folder) string { return filepath.Join(string(f), "lines.jsonl") }
+
+// Write writes the output's description to the shard's folder.
+func (o *Output) Write(f runfolder.Folder) error {
+	text, err := json.Marshal(o)
+	if err == nil {
+		err = durable.WriteFile(outputPath(f), text)
+	}
+	return exit.Cant("write the shard's share", err)
+}
+
+// Open opens a file that the shard wrote.
+func (o *Output) Open(path string) (*os.File, error) {
+	return OpenBuilt(o.Folder, &Done{Files: o.Files}, path)
+}
+
+// ReadOutput reads the description of what a shard wrote, whose size must match the shard's manifest.
+func ReadOutput(f runfolder.Folder, d *Done) (*Output, error) {
+	in, err := OpenBuilt(f, d, outputPath(f))
+	if err != nil {
+		return nil, exit.With(exit.Environment, err)
+	}
+	defer in.Close()
+	o := &Output{Folder: f, Files: d.Files}
+	if err := json.NewDecoder(in).Decode(o); err != nil || o.Rows == nil {
+		return nil, exit.With(exit.Environment, Damaged(in.Name(), "invalid content"))
+	}
+	return o, nil
 }
 
 // State is the progress of one stage of a plan's shards.

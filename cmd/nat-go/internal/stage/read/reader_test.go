@@ -1,4 +1,4 @@
-package finetune
+package read
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
@@ -40,7 +41,7 @@ func (s *listSource) Close() error         { return nil }
 
 func readerOf(t *testing.T, s *listSource, resume *source.Cursor) *reader {
 	t.Helper()
-	p := &inputs{plan: &plan{}, paths: []string{"a", "b"}, began: make([]source.Input, 2)}
+	p := &Inputs{paths: []string{"a", "b"}, Began: make([]source.Input, 2)}
 	p.open = func(_ context.Context, path string, opt source.Options) (source.Source, error) {
 		if path != "b" {
 			t.Errorf("opened %q", path)
@@ -57,18 +58,18 @@ func TestReaderKeepsTheOrder(t *testing.T) {
 	s := &listSource{n: 30, size: 1 << 20, fail: failed, read: make(chan int, 30)}
 	rd := readerOf(t, s, nil)
 	for i := range 30 {
-		got, err := rd.next(t.Context())
-		if err != nil || got.at.Row != int64(i+1) || got.at.Run != 1 || got.example.Run != 1 || len(got.drops) != 1 ||
-			got.drops[0].Run != 1 {
+		got, err := rd.Next(t.Context())
+		if err != nil || got.At.Row != int64(i+1) || got.At.Run != 1 || got.Example.Run != 1 || len(got.Drops) != 1 ||
+			got.Drops[0].Run != 1 {
 			t.Fatalf("example %d: %+v, %v", i, got, err)
 		}
 	}
-	if got, err := rd.next(t.Context()); !errors.Is(err, failed) || len(got.drops) != 1 {
+	if got, err := rd.Next(t.Context()); !errors.Is(err, failed) || len(got.Drops) != 1 {
 		t.Errorf("at the end: %+v, %v", got, err)
 	}
-	rd.close()
-	if rd.seen.Examples != 30 || len(rd.inputs) != 1 {
-		t.Errorf("%+v, %+v", rd.seen, rd.inputs)
+	rd.Close()
+	if rd.Seen.Examples != 30 || rd.Input.Size != 30 {
+		t.Errorf("%+v, %+v", rd.Seen, rd.Input)
 	}
 }
 
@@ -90,7 +91,7 @@ func TestReaderStaysWithinItsRoom(t *testing.T) {
 	if room := aheadBytes >> 20; most != room+1 { // one more has been read and waits
 		t.Errorf("read %d examples ahead of a room of %d", most, room)
 	}
-	rd.close()
+	rd.Close()
 }
 
 // TestReaderPassesLargeExamples checks that an example larger than what may wait still goes through, alone, even while
@@ -103,17 +104,17 @@ func TestReaderPassesLargeExamples(t *testing.T) {
 				s.given = int(resume.Row)
 			}
 			rd := readerOf(t, s, resume)
-			rd.lowerLimit()
+			rd.most.Store(steadyBytes)
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			var err error
 			for err == nil {
-				_, err = rd.next(ctx)
+				_, err = rd.Next(ctx)
 			}
 			if !errors.Is(err, io.EOF) {
 				t.Fatalf("examples of %d bytes after %+v: %v", size, resume, err)
 			}
 			cancel()
-			rd.close()
+			rd.Close()
 		}
 	}
 }
@@ -121,14 +122,14 @@ func TestReaderPassesLargeExamples(t *testing.T) {
 // TestReaderReportsDropsOfAnInputThatCannotBeOpened checks that nothing that a source dropped is lost.
 func TestReaderReportsDropsOfAnInputThatCannotBeOpened(t *testing.T) {
 	failed := errors.New("no such thing")
-	p := &inputs{plan: &plan{}, paths: []string{"a"}, began: make([]source.Input, 1)}
+	p := &Inputs{paths: []string{"a"}, Began: make([]source.Input, 1)}
 	p.open = func(_ context.Context, _ string, opt source.Options) (source.Source, error) {
 		opt.Drop(ledger.Drop{Detail: "before"})
 		return nil, failed
 	}
 	rd := newReader(t.Context(), p, 0, nil)
-	defer rd.close()
-	if got, err := rd.next(t.Context()); !errors.Is(err, failed) || len(got.drops) != 1 {
+	defer rd.Close()
+	if got, err := rd.Next(t.Context()); !errors.Is(err, failed) || len(got.Drops) != 1 {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
@@ -136,8 +137,8 @@ func TestReaderReportsDropsOfAnInputThatCannotBeOpened(t *testing.T) {
 // TestReaderHoldsFewDrops checks that a file of nothing but drops takes no more memory than the list of them, and that
 // none goes uncounted.
 func TestReaderHoldsFewDrops(t *testing.T) {
-	p := &inputs{plan: &plan{}, paths: []string{"a"}, began: make([]source.Input, 1)}
-	const many = 3*listedDrops + 7
+	p := &Inputs{paths: []string{"a"}, Began: make([]source.Input, 1)}
+	const many = 3*stage.MaxListed + 7
 	p.open = func(_ context.Context, _ string, opt source.Options) (source.Source, error) {
 		for range many {
 			opt.Drop(ledger.Drop{Reason: source.BadStep, Unit: "step"})
@@ -146,14 +147,14 @@ func TestReaderHoldsFewDrops(t *testing.T) {
 		return &listSource{drop: opt.Drop, fail: io.EOF}, nil
 	}
 	rd := newReader(t.Context(), p, 0, nil)
-	defer rd.close()
-	got, err := rd.next(t.Context())
+	defer rd.Close()
+	got, err := rd.Next(t.Context())
 	n := map[ledger.Reason]int64{}
-	for _, d := range got.drops {
+	for _, d := range got.Drops {
 		n[d.Reason] += d.N()
 	}
-	if !errors.Is(err, io.EOF) || len(got.drops) > 2*(listedDrops+1)+1 || n[source.BadStep] != many ||
+	if !errors.Is(err, io.EOF) || len(got.Drops) > 2*(stage.MaxListed+1)+1 || n[source.BadStep] != many ||
 		n[source.OtherStep] != 2*many {
-		t.Errorf("%d drops held, which count %v; %v", len(got.drops), n, err)
+		t.Errorf("%d drops held, which count %v; %v", len(got.Drops), n, err)
 	}
 }

@@ -1,4 +1,4 @@
-package finetune
+package train
 
 import (
 	"context"
@@ -8,104 +8,108 @@ import (
 
 	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/compat"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/files"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/jobs"
 )
 
-// handing is the stage that hands the data set to a trainer.
-type handing struct {
-	plan *plan
-	env  Env
-	out  *report
+// Stage hands a complete data set to a trainer.
+type Stage struct {
+	*stage.Account
+	Folder  runfolder.Folder
+	Adapter config.Block        // the adapter that receives the data set
+	Data    *runfolder.Manifest // describes the data set
+	History *compat.History     // NAT's report of the run
+	Counted bool                // whether History has counted the groups of the record log
+	DryRun  bool                // submit nothing
+	Wait    bool                // wait for the job
 }
 
-// train hands the complete data set to the trainer, and waits for the job unless told otherwise. If the trainer can't
-// be reached, the data set remains complete.
-func (r handing) train(ctx context.Context) error {
-	p := r.plan
-	if p.DryRun {
-		r.out.sum.Next = "the data set is complete; nothing was submitted (--dry-run)"
-		return nil
+// Job describes how far the job came. Ref is nil if nothing was submitted.
+type Job struct {
+	Ref    *trainers.JobRef
+	Status string
+	Next   string // the user's next step
+}
+
+// Run hands the data set to the trainer, and waits for the job unless told otherwise. If the trainer can't be reached,
+// the data set remains complete.
+func (s Stage) Run(ctx context.Context) (out Job, err error) {
+	if s.DryRun {
+		return Job{Next: "the data set is complete; nothing was submitted (--dry-run)"}, nil
 	}
-	client, err := r.client()
+	unsubmitted := Job{Next: "the data set is complete and is in " + s.Folder.Dataset() + "; `nat-go finetune resume " +
+		string(s.Folder) + "` submits it"}
+	client, err := s.client()
 	if err != nil {
-		return r.unsubmitted(err)
+		return unsubmitted, trainers.Exit(err)
 	}
 	if c, ok := client.Adapter.(interface{ Close() }); ok {
 		defer c.Close()
 	}
-	job, err := client.Submit(ctx, r.dataSet())
+	job, err := client.Submit(ctx, s.dataSet())
 	if err != nil {
-		return r.unsubmitted(err)
+		return unsubmitted, trainers.Exit(err)
 	}
-	r.out.sum.Job = job.Ref
-	r.out.sum.Status = string(job.State())
-	if p.Detach || !p.trainer.WaitForCompletion {
-		r.out.sum.Next = "the job is running; `nat-go finetune wait " + string(p.folder) + "` waits for it"
-		return nil
+	if s.Wait {
+		err = client.Wait(ctx, job, s.Leave)
+		if job.Phase == jobs.Done {
+			err = errors.Join(err, exit.Cant("write final_metrics.json", s.writeFinal(job)))
+		}
+	} else {
+		out.Next = "the job is running; `nat-go finetune wait " + string(s.Folder) + "` waits for it"
 	}
-	err = client.Wait(ctx, job, r.env.Leave)
-	r.out.sum.Job = job.Ref // Wait adds the model and the deployment to job.Ref
-	r.out.sum.Status = string(job.State())
-	if job.Phase == jobs.Done {
-		err = errors.Join(err, cant("write final_metrics.json", r.writeFinal(job)))
-	}
-	return err
+	out.Ref, out.Status = job.Ref, string(job.State()) // Wait adds the model and the deployment to job.Ref
+	return out, err
 }
 
 // patience is the maximum time that writeFinal waits for another writer of the run folder.
 const patience = time.Minute
 
 // writeFinal writes how the job ended to final_metrics.json, and adds the file to the manifest.
-func (r handing) writeFinal(job *jobs.Job) error {
-	folder := r.plan.folder
+func (s Stage) writeFinal(job *jobs.Job) error {
+	folder, history := s.Folder, s.History
 	lock, err := folder.LockSoon(context.Background(), "finetune wait "+string(folder), patience)
 	if err != nil {
 		return err
 	}
 	defer lock.Close()
-	if r.out.history.HasFinal(folder, job.Status) { // another waiting process has already written the file
+	if history.HasFinal(folder, job.Status) { // another waiting process has already written the file
 		return nil
 	}
-	if r.plan.complete != nil {
+	if !s.Counted {
 		for g, err := range recordlog.Groups(folder.Records()) {
 			if err != nil {
 				return err
 			}
-			r.out.history.Add(g)
+			history.Add(g)
 		}
 	}
-	if err := r.out.history.WriteFinal(folder, job.Status, job.Ref); err != nil {
+	if err := history.WriteFinal(folder, job.Status, job.Ref); err != nil {
 		return err
 	}
 	return lock.AddFile(folder.FinalMetrics())
 }
 
-// unsubmitted returns the error for a complete data set that couldn't be submitted, and sets the summary's next step.
-func (r handing) unsubmitted(err error) error {
-	r.out.sum.Next = "the data set is complete and is in " + r.plan.folder.Dataset() + "; `nat-go finetune resume " +
-		string(r.plan.folder) + "` submits it"
-	return trainers.Exit(err)
-}
-
 // client makes the client that hands the data set to the plan's adapter.
-func (r handing) client() (*jobs.Client, error) {
-	c, err := newClient(r.plan.folder, r.plan.adapter, trainers.Env{
-		Log: r.env.Log,
+func (s Stage) client() (*jobs.Client, error) {
+	c, err := newClient(s.Folder, s.Adapter, trainers.Env{
+		Log: s.Log,
 		Progress: func(p trainers.Progress) {
-			r.out.tell(Progress{Step: p.What, Done: p.Done, Total: p.Total, Unit: p.Unit})
+			s.Tell(stage.Progress{Step: p.What, Done: p.Done, Total: p.Total, Unit: p.Unit})
 		},
 	})
 	if err != nil {
 		return nil, err
 	}
-	c.Secrets = r.env.Secrets
-	c.Output, c.Watch = r.env.Output, func(u jobs.Update) { r.out.tell(Progress{Step: "train", Text: u.String()}) }
+	c.Secrets = s.Secrets
+	c.Output, c.Watch = s.Output, func(u jobs.Update) { s.Tell(stage.Progress{Step: "train", Text: u.String()}) }
 	return c, nil
 }
 
@@ -127,7 +131,7 @@ func newClient(folder runfolder.Folder, block config.Block, env trainers.Env) (*
 
 // OpenJob makes the client for a run's job from the configuration in the run folder; secrets are read from the
 // environment.
-func OpenJob(folder runfolder.Folder, j *jobs.Job, env Env) (*jobs.Client, error) {
+func OpenJob(folder runfolder.Folder, j *jobs.Job, env stage.Env) (*jobs.Client, error) {
 	block := filesAdapter
 	if j.Adapter != files.Type {
 		c, fs := config.Load(folder.Config(), config.Options{
@@ -155,21 +159,19 @@ func OpenJob(folder runfolder.Folder, j *jobs.Job, env Env) (*jobs.Client, error
 // filesAdapter is the adapter used if the configuration doesn't name one.
 var filesAdapter = config.Block{Name: "files", Type: files.Type, Config: files.Factory().New()}
 
-// chooseAdapter chooses the adapter that receives the data set.
-func (p *plan) chooseAdapter() error {
-	p.adapter = filesAdapter
-	b := p.config.Adapter()
-	if p.Adapter != "" {
-		b = adapterNamed(p.config, p.Adapter)
-		if b == nil && p.Adapter != filesAdapter.Name {
-			return exit.Usagef("--trainer-adapter %s: no such entry under trainer_adapters; `files` needs none",
-				p.Adapter)
+// Choose returns the adapter that receives the data set: the named one, or else the configured one.
+func Choose(c *config.Config, name string) (config.Block, error) {
+	b := c.Adapter()
+	if name != "" {
+		if b = adapterNamed(c, name); b == nil && name != filesAdapter.Name {
+			return filesAdapter, exit.Usagef("--trainer-adapter %s: no such entry under trainer_adapters; `files` needs none",
+				name)
 		}
 	}
-	if b != nil && p.Adapter != filesAdapter.Name {
-		p.adapter = *b
+	if b == nil || name == filesAdapter.Name {
+		return filesAdapter, nil
 	}
-	return nil
+	return *b, nil
 }
 
 func adapterNamed(c *config.Config, name string) *config.Block {
@@ -180,10 +182,10 @@ func adapterNamed(c *config.Config, name string) *config.Block {
 }
 
 // dataSet describes the data set to adapters.
-func (r handing) dataSet() trainers.DataSet {
-	folder := r.plan.folder
-	d := trainers.DataSet{RunID: r.plan.RunID, RunDir: string(r.plan.folder), Formats: map[string]trainers.Format{}}
-	for _, w := range r.out.made.Dataset {
+func (s Stage) dataSet() trainers.DataSet {
+	folder := s.Folder
+	d := trainers.DataSet{RunID: s.RunID, RunDir: string(folder), Formats: map[string]trainers.Format{}}
+	for _, w := range s.Data.Dataset {
 		f := trainers.Format{Dir: folder.Rel(folder.Format(w.Format))}
 		for _, file := range w.Files {
 			f.Files = append(f.Files, trainers.File{
@@ -192,7 +194,7 @@ func (r handing) dataSet() trainers.DataSet {
 		}
 		d.Formats[w.Format] = f
 	}
-	if r.out.made.Batches != nil {
+	if s.Data.Batches != nil {
 		d.Batches = folder.Rel(folder.Batches())
 	}
 	return d

@@ -1,4 +1,4 @@
-package finetune
+package collate
 
 import (
 	"cmp"
@@ -16,6 +16,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/teacher"
 	"github.com/nat-go/nat-go/collator/tokenizer"
@@ -112,10 +113,10 @@ func base(name string) string {
 
 // teaching adds a teacher's columns to token batches.
 type teaching struct {
+	*stage.Account
 	config    *config.Collator
 	folder    runfolder.Folder
 	tokenizer *tokenizer.Tokenizer
-	out       *report
 }
 
 // teach processes the batches as configured in `collator.teacher`: it adds the teacher's columns, drops hints without
@@ -125,7 +126,7 @@ func (r teaching) teach(ctx context.Context, counts map[string]batch.Count) (*te
 	if c == nil || !needsTeacher(c, counts) {
 		return nil, nil
 	}
-	w := teacher.Work{Dropped: func(d teacher.Drop) { r.out.books.drop(siteDrop(&d)) }}
+	w := teacher.Work{Dropped: func(d teacher.Drop) { r.Drop(siteDrop(&d)) }}
 	disconnect, err := r.askServers(&w)
 	if err != nil {
 		return nil, err
@@ -142,8 +143,8 @@ func (r teaching) teach(ctx context.Context, counts map[string]batch.Count) (*te
 	}
 	r.warnUntaught(rep.Groups)
 	r.warnSlow(rep.Weighed)
-	r.out.books.In(ledger.Teacher, "site", int64(rep.Sites))
-	r.out.books.Out(ledger.Teacher, "site", int64(rep.Kept()))
+	r.In(ledger.Teacher, "site", int64(rep.Sites))
+	r.Out(ledger.Teacher, "site", int64(rep.Kept()))
 	return rep, nil
 }
 
@@ -221,11 +222,11 @@ func (r teaching) warnUntaught(g *teacher.Taught) {
 		return
 	}
 	if g.Without > 0 {
-		r.out.warn("collator.teacher: %d of %d groups of rollouts lack the teacher's columns", g.Without,
+		r.Warn("collator.teacher: %d of %d groups of rollouts lack the teacher's columns", g.Without,
 			g.Groups)
 	}
 	for _, reason := range slices.Sorted(maps.Keys(g.Failed)) {
-		r.out.warn("collator.teacher: %d of %d rollouts lack the teacher's columns (%s): %s",
+		r.Warn("collator.teacher: %d of %d rollouts lack the teacher's columns (%s): %s",
 			g.Failed[reason], g.Rows, reason, g.Example[reason])
 	}
 }
@@ -236,7 +237,7 @@ func (r teaching) warnSlow(w *teacher.Weighed) {
 		return
 	}
 	if text := (kernels.Stats{Exact: int(w.Kernel.Exact), Active: int(w.Kernel.Rows)}).Slow(); text != "" {
-		r.out.warn("collator.teacher: %s", text)
+		r.Warn("collator.teacher: %s", text)
 	}
 }
 
@@ -257,13 +258,13 @@ func (r teaching) scoring(unit string) func() {
 		mu.Lock()
 		defer mu.Unlock()
 		done++
-		r.out.tell(Progress{Step: "teacher", Done: done, Unit: unit})
+		r.Tell(stage.Progress{Step: "teacher", Done: done, Unit: unit})
 	}
 }
 
 func siteDrop(d *teacher.Drop) ledger.Drop {
 	out := ledger.Drop{
-		Stage: ledger.Teacher, Reason: d.Reason, Unit: unitSite, Example: d.Site.Example, Index: d.Site.Site,
+		Stage: ledger.Teacher, Reason: d.Reason, Unit: stage.UnitSite, Example: d.Site.Example, Index: d.Site.Site,
 		Detail: d.Detail,
 	}
 	if d.Row != nil {

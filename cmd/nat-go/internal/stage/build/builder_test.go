@@ -1,4 +1,4 @@
-package finetune
+package build
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
 	"github.com/nat-go/nat-go/plugins/host"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -95,7 +96,7 @@ func TestCandidatesNeverVanish(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := group()
 			c.result.Group = g
-			b := &builder{name: "b", picks: true}
+			b := &Builder{Name: "b", picks: true}
 			f := recordlog.NewBuilder([]string{"b"})
 			f.Begin(g)
 			b.log(f, 0, 0, &c.result, new(keeping))
@@ -111,7 +112,7 @@ func TestCandidatesNeverVanish(t *testing.T) {
 			if err := books.Check(); err != nil {
 				t.Error(err)
 			}
-			a := books.Account(ledger.Build, unitCandidate)
+			a := books.Account(ledger.Build, stage.UnitCandidate)
 			if a.In != 6 || a.Out != c.used {
 				t.Errorf("%d in, %d used; want 6 and %d", a.In, a.Out, c.used)
 			}
@@ -128,8 +129,8 @@ func TestCandidatesNeverVanish(t *testing.T) {
 // told apart, none is lost, and a run that continues from its log tells the same ones apart.
 func TestReasonsAreLimited(t *testing.T) {
 	g := &ttc.Group{Key: "g", Examples: []*ttc.Example{{ID: "a"}}}
-	b, resumed := &builder{name: "b"}, &builder{name: "b"}
-	kinds, names, drops, counts := map[dropKind]bool{}, map[string]bool{}, int64(0), int64(0)
+	b, resumed := &Builder{Name: "b"}, &Builder{Name: "b"}
+	kinds, names, drops, counts := map[stage.DropKind]bool{}, map[string]bool{}, int64(0), int64(0)
 	for i := range 3000 {
 		if i == 1500 {
 			b = resumed
@@ -152,8 +153,8 @@ func TestReasonsAreLimited(t *testing.T) {
 			if d.Reason == builders.OtherReasons && d.Detail != "p/"+name {
 				t.Errorf("drop %d has the detail %q", i, d.Detail)
 			}
-			if d.Unit != unitExample {
-				kinds[kindOf(&d)] = true
+			if d.Unit != stage.UnitExample {
+				kinds[stage.KindOf(&d)] = true
 				drops += d.N()
 			}
 		}
@@ -167,7 +168,7 @@ func TestReasonsAreLimited(t *testing.T) {
 	if len(kinds) > maxNames+1 || len(names) != maxNames+1 || drops != 3000 || counts != 3000 {
 		t.Errorf("%d kinds of drop, %d counters; %d drops and %d counts of 3000", len(kinds), len(names), drops, counts)
 	}
-	if !kinds[dropKind{stage: ledger.Build, reason: builders.OtherReasons, unit: "other"}] {
+	if !kinds[stage.KindOf(&ledger.Drop{Stage: ledger.Build, Reason: builders.OtherReasons, Unit: "other"})] {
 		t.Error("the other reasons have no name")
 	}
 }

@@ -1,4 +1,4 @@
-package finetune
+package decide
 
 import (
 	"bufio"
@@ -6,197 +6,158 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"strings"
 
 	"github.com/zeebo/xxh3"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/marks"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/overlap"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
 	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
 	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
-// curation is the stage that decides which records to keep.
-type curation struct {
-	plan       *plan
-	out        *report
-	benchmarks *overlap.Index // nil if there are none
+// Stage decides which records to keep.
+type Stage struct {
+	*stage.Account
+	Folder     runfolder.Folder
+	Index      *curate.Index
+	Marks      *marks.Matches // a user's marks on the records; nil means none
+	Benchmarks *Benchmarks    // nil means none
+	Seen       source.Stats   // statistics of the inputs
+
+	Decided *curate.Decisions // decisions that an earlier merge made; nil means that Run makes them
 }
 
-// curate decides on every record in the log.
-func (r *curation) curate(ctx context.Context, b *recording) (*curate.Decisions, error) {
-	d, err := r.decide(ctx, b)
-	if err == nil && r.benchmarks != nil {
-		r.out.made.Overlaps, r.plan.overlaps, err = readOverlaps(r.plan.folder)
-	}
-	if err != nil {
-		return nil, err
-	}
-	b.index.Close()
-	b.index = nil // free its memory
-	r.warnOfIdleMarks(b.marked)
-	if d.Warning != "" {
-		r.out.warn("%s", d.Warning)
-	}
-	for _, w := range b.at.Seen.Warnings() {
-		r.out.warn("%s", w)
-	}
-	for x, n := range d.Counts() {
-		r.out.books.In(ledger.Curate, unitRecord, 0)
-		switch reason, dropped := x.Reason(); {
-		case !dropped:
-			r.out.books.In(ledger.Curate, unitRecord, n)
-			r.out.books.Out(ledger.Curate, unitRecord, n)
-		case curate.StageOf(reason) == ledger.Curate:
-			r.out.books.In(ledger.Curate, unitRecord, n)
-			r.out.books.Drop(ledger.Drop{Stage: ledger.Curate, Reason: reason, Unit: unitRecord, Count: n})
+// Result holds the decisions, and the overlaps with benchmarks.
+type Result struct {
+	*curate.Decisions
+	Overlaps *runfolder.Contamination
+	Details  map[uint64]string // see curate.Gates.Overlaps
+}
+
+// Run decides on every record in the log.
+func (s Stage) Run(ctx context.Context) (out Result, err error) {
+	if out.Decisions = s.Decided; s.Decided == nil {
+		if out.Decisions, err = s.decide(ctx); err != nil {
+			return out, err
 		}
 	}
-	r.out.info("records curated", "kept", d.Kept())
-	return d, nil
+	if s.Benchmarks != nil {
+		if out.Overlaps, out.Details, err = ReadOverlaps(s.Folder); err != nil {
+			return out, err
+		}
+	}
+	if idle := s.Marks.Idle(); len(idle) > 0 {
+		s.Warn("%s of %s do not match any record of this run: %s", ledger.Quantity(int64(len(idle)), "mark"),
+			s.Marks.Path(), strings.Join(idle[:min(len(idle), 3)], ", "))
+	}
+	if out.Warning != "" {
+		s.Warn("%s", out.Warning)
+	}
+	for _, w := range s.Seen.Warnings() {
+		s.Warn("%s", w)
+	}
+	for x, n := range out.Counts() {
+		s.In(ledger.Curate, stage.UnitRecord, 0)
+		switch reason, dropped := x.Reason(); {
+		case !dropped:
+			s.In(ledger.Curate, stage.UnitRecord, n)
+			s.Out(ledger.Curate, stage.UnitRecord, n)
+		case curate.StageOf(reason) == ledger.Curate:
+			s.In(ledger.Curate, stage.UnitRecord, n)
+			s.Book.Drop(ledger.Drop{Stage: ledger.Curate, Reason: reason, Unit: stage.UnitRecord, Count: n})
+		}
+	}
+	s.Info("records curated", "kept", out.Kept())
+	return out, nil
 }
 
-// decide makes the decisions, or reads them if an earlier merge of the shards made them.
-func (r *curation) decide(ctx context.Context, b *recording) (*curate.Decisions, error) {
-	if m := r.plan.merging; r.plan.isDecided() {
-		return cutDecisions(m.dir, m.cut, r.plan.folder)
-	}
-	if r.benchmarks != nil {
-		if err := r.listOverlaps(ctx, b.index); err != nil {
+func (s Stage) decide(ctx context.Context) (*curate.Decisions, error) {
+	if s.Benchmarks != nil {
+		if err := s.listOverlaps(ctx); err != nil {
 			return nil, err
 		}
 	}
-	d, err := b.index.Decide()
+	d, err := s.Index.Decide()
 	if errors.As(err, new(*curate.SplitError)) {
 		return nil, exit.Failedf("dataset.split: %w", err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	for _, ordinal := range b.marked.rejected {
-		d.Reject(ordinal)
-	}
-	return d, cant("write the decisions", durable.Save(r.plan.folder.Decisions(), d.Write))
-}
-
-// marked collects the marks on a run's records.
-type marked struct {
-	rejected []uint64
-	seen     map[string]bool // marks that match a record, keyed by their Record field
-}
-
-// lookUp records the mark on a record, if there is one.
-func (m *marked) lookUp(file *marks.File, content [16]byte, ordinal uint64) {
-	mark, ok := file.Get(content)
-	if !ok {
-		return
-	}
-	m.seen[mark.Record] = true
-	if mark.Mark == marks.Reject {
-		m.rejected = append(m.rejected, ordinal)
-	}
-}
-
-// warnOfIdleMarks adds a warning if there are marks that don't match any record.
-func (r *curation) warnOfIdleMarks(m marked) {
-	if r.plan.marks == nil {
-		return
-	}
-	var idle []string
-	for _, mark := range r.plan.marks.All() {
-		if !m.seen[mark.Record] {
-			idle = append(idle, mark.Record)
-		}
-	}
-	if len(idle) > 0 {
-		r.out.warn("%s of %s do not match any record of this run: %s", ledger.Quantity(int64(len(idle)), "mark"),
-			r.plan.config.Dataset.Marks, strings.Join(idle[:min(len(idle), 3)], ", "))
-	}
-}
-
-// gates returns the gates that each record must pass.
-func (p *plan) gates() curate.Gates {
-	return curate.Gates{Unfit: p.Compat.Gates(), MinFidelity: p.minFidelity, Overlaps: p.overlaps}
-}
-
-// exampleOf returns the name of a record's example for an error message. If the log can't be read, it names the record
-// instead.
-func (p *plan) exampleOf(ordinal uint64) string {
-	for g, err := range recordlog.Groups(p.folder.Records()) {
-		if err != nil {
-			break
-		}
-		if i := ordinal - g.First; i < uint64(len(g.Records)) {
-			return fmt.Sprintf("example %q", g.Records[i].Origin.Example)
-		}
-	}
-	return fmt.Sprintf("record %d", ordinal)
+	s.Marks.Reject(d.Reject)
+	return d, exit.Cant("write the decisions", durable.Save(s.Folder.Decisions(), d.Write))
 }
 
 // listedOverlaps is the maximum number of overlaps in the manifest.
 const listedOverlaps = 100
 
-// readBenchmarks reads the files specified in dataset.contamination.
-func (r *curation) readBenchmarks(ctx context.Context) error {
-	c := r.plan.config.Dataset.Contamination
+// Benchmarks holds the words of benchmarks, which the records of a run must not share.
+type Benchmarks struct {
+	*overlap.Index
+	drop bool // whether to drop the records that share words
+}
+
+// ReadBenchmarks reads the files specified in dataset.contamination. It returns nil without that section.
+func ReadBenchmarks(ctx context.Context, c *config.Contamination) (*Benchmarks, error) {
 	if c == nil {
-		return nil
+		return nil, nil
 	}
-	r.benchmarks = overlap.NewIndex()
+	x := &Benchmarks{overlap.NewIndex(), c.Action == "drop"}
 	paths, err := source.Expand(c.Files, readers.NATFile)
 	for _, path := range paths {
 		if err == nil {
-			err = r.benchmarks.Read(ctx, path)
+			err = x.Read(ctx, path)
 		}
 	}
-	if err == nil && r.benchmarks.Grams() == 0 {
+	if err == nil && x.Grams() == 0 {
 		err = errors.New("no text is long enough to compare: expected at least 13 words or 10 letters")
 	}
 	if err != nil {
-		return exit.Usagef("dataset.contamination.files: %w", err)
+		return nil, exit.Usagef("dataset.contamination.files: %w", err)
 	}
-	return nil
+	return x, nil
 }
 
 // listOverlaps lists the records that share words with benchmarks, and drops them if the action setting is drop. It
 // reads the log twice, because words shared by many examples can be recognised only after all examples are read.
-func (r *curation) listOverlaps(ctx context.Context, index *curate.Index) error {
-	x := r.benchmarks
-	for g, err := range recordlog.GroupsAhead(r.plan.folder.Records()) {
+func (s Stage) listOverlaps(ctx context.Context) error {
+	x, index := s.Benchmarks, s.Index
+	for g, err := range recordlog.GroupsAhead(s.Folder.Records()) {
 		if err := cmp.Or(err, ctx.Err()); err != nil {
 			return exit.Default(exit.Environment, err)
 		}
-		countWords(x, g)
+		countWords(x.Index, g)
 	}
-	drop := r.plan.config.Dataset.Contamination.Action == "drop"
-	return cant("list the overlaps", durable.Save(r.plan.folder.Contamination(), func(f io.Writer) error {
+	return exit.Cant("list the overlaps", durable.Save(s.Folder.Contamination(), func(f io.Writer) error {
 		enc := json.NewEncoder(f)
 		enc.SetEscapeHTML(false)
 		err := enc.Encode(runfolder.Contamination{
-			Runs: x.Grams(), OneIn: x.OneIn, Common: x.Common(), Checked: index.Len(), Dropped: drop,
+			Runs: x.Grams(), OneIn: x.OneIn, Common: x.Common(), Checked: index.Len(), Dropped: x.drop,
 		})
-		for g, failed := range recordlog.GroupsAhead(r.plan.folder.Records()) {
+		for g, failed := range recordlog.GroupsAhead(s.Folder.Records()) {
 			if err := cmp.Or(err, failed, ctx.Err()); err != nil {
 				return err
 			}
 			for i := range g.Records {
-				o := overlapOf(x, &g.Records[i])
+				o := overlapOf(x.Index, &g.Records[i])
 				if o.Record = g.First + uint64(i); o.File == "" || !index.Kept(o.Record) {
 					continue
 				}
-				if drop {
+				if x.drop {
 					index.Drop(o.Record, curate.Contaminated)
 				}
-				o.Words = r.out.env.hide(o.Words)
+				o.Words = s.Hide(o.Words)
 				err = cmp.Or(err, enc.Encode(o))
 			}
 		}
@@ -265,9 +226,9 @@ func eachText(rec *builders.Resolved, f func(role, text string)) {
 	}
 }
 
-// readOverlaps reads the list of overlaps. If the overlapping records are dropped, details describes the overlaps of
-// the first listedDrops records, keyed by ordinal.
-func readOverlaps(folder runfolder.Folder) (c *runfolder.Contamination, details map[uint64]string, err error) {
+// ReadOverlaps reads the list of overlaps. If the overlapping records are dropped, details describes the overlaps of
+// the first stage.MaxListed records, keyed by ordinal.
+func ReadOverlaps(folder runfolder.Folder) (c *runfolder.Contamination, details map[uint64]string, err error) {
 	f, err := durable.Open(folder.Contamination())
 	if err != nil {
 		return nil, nil, exit.Environmentf("can't read the overlaps: %w", err)
@@ -281,7 +242,7 @@ func readOverlaps(folder runfolder.Folder) (c *runfolder.Contamination, details 
 		if err = dec.Decode(&o); err != nil {
 			break
 		}
-		if c.Dropped && len(details) < listedDrops {
+		if c.Dropped && len(details) < stage.MaxListed {
 			details[o.Record] = o.String()
 		}
 		if o.Example != last || c.Records == 0 {

@@ -1,4 +1,4 @@
-package finetune
+package build
 
 import (
 	"context"
@@ -10,42 +10,46 @@ import (
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
 	"github.com/nat-go/nat-go/internal/where"
 	"github.com/nat-go/nat-go/plugins/host"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/source"
 	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
-// builder is one of the run's builders, with a session to its process.
-type builder struct {
-	name  string // in the YAML
-	unit  builders.Unit
+// Builder is one of the run's builders, with a session to its process. A Builder with only a name counts the names in a
+// log.
+type Builder struct {
+	Name  string // in the YAML
+	Unit  builders.Unit
 	picks bool                // whether the builder builds preferences or demonstrations
 	rules *readers.ScoreRules // the rules in dataset.score_rules; nil means none
 
-	kinds   map[dropKind]bool // kinds of the builder's drops in the log
-	names   map[string]bool   // names of the builder's counters in the log
-	over    bool              // whether the builder used more than maxNames kinds or names
+	kinds   map[stage.DropKind]bool // kinds of the builder's drops in the log
+	names   map[string]bool         // names of the builder's counters in the log
+	over    bool                    // whether the builder used more than maxNames kinds or names
 	session *host.Session
 }
 
-func newBuilder(name string, unit builders.Unit, kinds []builders.Kind) builder {
-	return builder{name: name, unit: unit, picks: slices.ContainsFunc(kinds, func(k builders.Kind) bool {
+func newBuilder(name string, unit builders.Unit, kinds []builders.Kind) Builder {
+	return Builder{Name: name, Unit: unit, picks: slices.ContainsFunc(kinds, func(k builders.Kind) bool {
 		return k == builders.KindPreference || k == builders.KindDemonstration
 	})}
 }
 
-func (b *builder) failed(err error) error {
-	return exit.With(exit.Environment, fmt.Errorf("builder %s: %w", b.name, err))
+func (b *Builder) failed(err error) error {
+	return exit.With(exit.Environment, fmt.Errorf("builder %s: %w", b.Name, err))
 }
 
 // result is a builder's output for a group.
 type result = host.Result
 
 // receive receives the results for g, which must be the next group that the builder answers.
-func (b *builder) receive(ctx context.Context, g *ttc.Group) (*result, error) {
+func (b *Builder) receive(ctx context.Context, g *ttc.Group) (*result, error) {
 	res, err := b.session.Recv(ctx)
 	if err != nil {
 		return nil, b.failed(err)
@@ -59,7 +63,7 @@ func (b *builder) receive(ctx context.Context, g *ttc.Group) (*result, error) {
 // log puts a builder's results into the group's frame. Each candidate that no record uses is dropped once, with a
 // reason. If the group has no candidates, or the builder works on whole examples, unused examples are dropped instead.
 // index is the builder's index. first is the index, in the frame's group, of the first example in res.Group.
-func (b *builder) log(f *recordlog.Builder, index, first int, res *result, keep *keeping) {
+func (b *Builder) log(f *recordlog.Builder, index, first int, res *result, keep *keeping) {
 	for _, d := range res.Drops {
 		if d.N() < 0 || d.N() > maxDropCount {
 			res.Reason, res.Err = builders.BuilderFailed, fmt.Errorf("invalid drop count %d", d.N())
@@ -67,19 +71,19 @@ func (b *builder) log(f *recordlog.Builder, index, first int, res *result, keep 
 	}
 	b.limit(res)
 	g := res.Group
-	a := newAccount(g, unitCandidate)
+	a := newAccount(g, stage.UnitCandidate)
 	if a.total == 0 {
-		a = newAccount(g, unitExample)
+		a = newAccount(g, stage.UnitExample)
 	}
 	if res.Reason != "" {
 		b.dropGroup(f, a, res.Reason, res.Err)
 		return
 	}
-	if a.take(res); a.unit == unitCandidate && a.used+a.dropped == 0 && len(res.Records)+len(res.Drops) > 0 {
+	if a.take(res); a.unit == stage.UnitCandidate && a.used+a.dropped == 0 && len(res.Records)+len(res.Drops) > 0 {
 		if b.picks && !usesWholeExamples(res) {
 			b.dropCandidates(f, g, res.Drops)
 		}
-		a = newAccount(g, unitExample) // the builder worked on whole examples
+		a = newAccount(g, stage.UnitExample) // the builder worked on whole examples
 		a.take(res)
 	}
 	a.total -= a.countElsewhere(res.Drops)
@@ -99,9 +103,9 @@ func (b *builder) log(f *recordlog.Builder, index, first int, res *result, keep 
 
 // logDrops logs the builder's drops. It then drops the remaining units of the account, which the builder neither used
 // nor dropped; left is the number of these units.
-func (b *builder) logDrops(f *recordlog.Builder, a *account, drops []ledger.Drop, left int64) {
+func (b *Builder) logDrops(f *recordlog.Builder, a *account, drops []ledger.Drop, left int64) {
 	for _, d := range drops {
-		if d.Unit != a.unit && d.Unit != unitPair {
+		if d.Unit != a.unit && d.Unit != stage.UnitPair {
 			f.Account(ledger.Build, d.Unit, d.N(), 0)
 		}
 		f.Drop(d)
@@ -113,24 +117,24 @@ func (b *builder) logDrops(f *recordlog.Builder, a *account, drops []ledger.Drop
 
 // keeping decides which records in a group are used.
 type keeping struct {
-	runFilter
+	where.Filter[*where.Subject]
 	subject where.Subject
 }
 
 // logRecords logs the records that the builder produced. A record is dropped if dataset.where excludes it, or if it
 // refers to something that its group doesn't contain.
-func (b *builder) logRecords(f *recordlog.Builder, index, first int, res *result, keep *keeping) {
+func (b *Builder) logRecords(f *recordlog.Builder, index, first int, res *result, keep *keeping) {
 	found := evidence{rules: b.rules, group: res.Group}
 	for _, r := range res.Records {
 		head := *r.Header()
 		found.addTo(r)
 		rebase(r, first)
 		if d, ok := r.(*builders.Distillation); ok {
-			f.Account(ledger.Build, unitSite, int64(len(d.Sites)), int64(len(d.Sites)))
+			f.Account(ledger.Build, stage.UnitSite, int64(len(d.Sites)), int64(len(d.Sites)))
 		}
-		why := ledger.Drop{Unit: unitRecord, Turn: head.Turn}
+		why := ledger.Drop{Unit: stage.UnitRecord, Turn: head.Turn}
 		if within := head.Example >= 0 && head.Example < len(res.Group.Examples); within {
-			keep.subject.Example, keep.subject.Builder = res.Group.Examples[head.Example], b.name
+			keep.subject.Example, keep.subject.Builder = res.Group.Examples[head.Example], b.Name
 			keep.subject.Record = r
 			why.Detail = keep.FirstFailing(&keep.subject)
 		}
@@ -140,7 +144,7 @@ func (b *builder) logRecords(f *recordlog.Builder, index, first int, res *result
 			why.Reason, why.Detail = builders.BadReference, err.Error()
 		}
 		if why.Reason != "" {
-			f.Account(ledger.Build, unitRecord, 1, 0)
+			f.Account(ledger.Build, stage.UnitRecord, 1, 0)
 			f.Drop(b.place(res.Group, head.Example, why))
 		}
 	}
@@ -150,28 +154,28 @@ func (b *builder) logRecords(f *recordlog.Builder, index, first int, res *result
 const maxNames = 1000
 
 // recordNames adds the kinds of the builder's drops and its counters' names in a logged group to b.kinds and b.names.
-func (b *builder) recordNames(g *recordlog.Group) {
+func (b *Builder) recordNames(g *recordlog.Group) {
 	if b.kinds == nil {
-		b.kinds, b.names = map[dropKind]bool{}, map[string]bool{}
+		b.kinds, b.names = map[stage.DropKind]bool{}, map[string]bool{}
 	}
 	for i := range g.Drops {
-		if d := &g.Drops[i]; d.Builder == b.name {
-			b.kinds[kindOf(d)] = true
+		if d := &g.Drops[i]; d.Builder == b.Name {
+			b.kinds[stage.KindOf(d)] = true
 		}
 	}
 	for _, c := range g.Counts {
-		if c.Builder == b.name {
+		if c.Builder == b.Name {
 			b.names[c.Name] = true
 		}
 	}
 }
 
 // limit renames new drop reasons and counters in a result once the builder has used maxNames of them.
-func (b *builder) limit(res *result) {
-	kinds, names := map[dropKind]bool{}, map[string]bool{}
+func (b *Builder) limit(res *result) {
+	kinds, names := map[stage.DropKind]bool{}, map[string]bool{}
 	for i := range res.Drops {
 		d := &res.Drops[i]
-		if admits(b, b.kinds, kinds, kindOf(d)) {
+		if admits(b, b.kinds, kinds, stage.KindOf(d)) {
 			continue
 		}
 		d.Detail = strings.TrimSuffix(string(d.Reason)+": "+d.Detail, ": ")
@@ -189,7 +193,7 @@ func (b *builder) limit(res *result) {
 
 // admits reports whether a builder may use k, a kind of drop or a name. It may use maxNames of them, counting those in
 // the log and the new ones in the result, to which admits adds k.
-func admits[K comparable](b *builder, logged, fresh map[K]bool, k K) bool {
+func admits[K comparable](b *Builder, logged, fresh map[K]bool, k K) bool {
 	switch {
 	case logged[k]:
 	case fresh[k] || len(logged)+len(fresh) < maxNames:
@@ -201,24 +205,34 @@ func admits[K comparable](b *builder, logged, fresh map[K]bool, k K) bool {
 	return true
 }
 
+// CheckNames returns an error if the builder has more reasons or counters than are counted separately. A run on one
+// machine counts the first maxNames separately, but which ones are first depends on the groups in all earlier shards.
+func (b *Builder) CheckNames() error {
+	if !b.over && len(b.kinds) <= maxNames && len(b.names) <= maxNames {
+		return nil
+	}
+	return exit.Failedf("builder %s has more than %d reasons or counters, which shards can't count "+
+		"separately: run it on one machine", b.Name, maxNames)
+}
+
 // maxDropCount is the largest count allowed for a drop. It keeps the sums in the books from overflowing.
 const maxDropCount = 1 << 40
 
 // dropCandidates drops all candidates of a group, because the builder's output doesn't mention any. Candidates of an
 // example that was dropped as a whole get the same reason; the others get NotUsed.
-func (b *builder) dropCandidates(f *recordlog.Builder, g *ttc.Group, drops []ledger.Drop) {
+func (b *Builder) dropCandidates(f *recordlog.Builder, g *ttc.Group, drops []ledger.Drop) {
 	for i, ex := range g.Examples {
 		n := int64(len(ex.Candidates))
 		if n == 0 {
 			continue
 		}
-		d := ledger.Drop{Reason: builders.NotUsed, Unit: unitCandidate, Count: n}
+		d := ledger.Drop{Reason: builders.NotUsed, Unit: stage.UnitCandidate, Count: n}
 		for _, whole := range drops {
-			if whole.Unit == unitExample && whole.Example == ex.ID && whole.Run == ex.Run {
+			if whole.Unit == stage.UnitExample && whole.Example == ex.ID && whole.Run == ex.Run {
 				d.Reason, d.Detail = whole.Reason, whole.Detail
 			}
 		}
-		f.Account(ledger.Build, unitCandidate, n, 0)
+		f.Account(ledger.Build, stage.UnitCandidate, n, 0)
 		f.Drop(b.place(g, i, d))
 	}
 }
@@ -233,12 +247,12 @@ func usesWholeExamples(res *result) bool {
 		}
 	}
 	return !slices.ContainsFunc(res.Drops, func(d ledger.Drop) bool {
-		return len(res.Records) == 0 && d.Unit != unitSite && d.Unit != unitRollout
+		return len(res.Records) == 0 && d.Unit != stage.UnitSite && d.Unit != stage.UnitRollout
 	})
 }
 
 // dropGroup drops everything in a group for this builder, unless the group is empty.
-func (b *builder) dropGroup(f *recordlog.Builder, a *account, reason ledger.Reason, why error) {
+func (b *Builder) dropGroup(f *recordlog.Builder, a *account, reason ledger.Reason, why error) {
 	if a.total == 0 {
 		return
 	}
@@ -247,27 +261,17 @@ func (b *builder) dropGroup(f *recordlog.Builder, a *account, reason ledger.Reas
 	f.Drop(b.place(a.group, 0, ledger.Drop{Reason: reason, Unit: a.unit, Detail: line, Count: a.total}))
 }
 
-func (b *builder) place(g *ttc.Group, example int, d ledger.Drop) ledger.Drop {
-	d.Stage, d.Builder = ledger.Build, b.name
+func (b *Builder) place(g *ttc.Group, example int, d ledger.Drop) ledger.Drop {
+	d.Stage, d.Builder = ledger.Build, b.Name
 	if example >= 0 && example < len(g.Examples) {
-		return dropOf(g.Examples[example], d)
+		return stage.DropOf(g.Examples[example], d)
 	}
 	d.Index = -1
 	return d
 }
 
-// The units of accounts.
-const (
-	unitRecord    = "record"
-	unitCandidate = "candidate"
-	unitExample   = "example"
-	unitSite      = "site"
-	unitRollout   = "rollout"
-	unitTurn      = "turn"
-)
-
 // units lists the units that limit doesn't change when it renames a drop's reason.
-var units = []string{unitCandidate, unitExample, unitSite, unitRollout, unitTurn, unitPair, unitRecord}
+var units = []string{stage.UnitCandidate, stage.UnitExample, stage.UnitSite, stage.UnitRollout, stage.UnitTurn, stage.UnitPair, stage.UnitRecord}
 
 // account is a builder's account for one group.
 type account struct {
@@ -283,7 +287,7 @@ func newAccount(g *ttc.Group, unit string) *account {
 	a := &account{group: g, unit: unit, seen: make([][]bool, len(g.Examples))}
 	for i, ex := range g.Examples {
 		n := 1
-		if unit == unitCandidate {
+		if unit == stage.UnitCandidate {
 			n = len(ex.Candidates)
 		}
 		a.total += int64(n)
@@ -306,7 +310,7 @@ func (a *account) take(res *result) {
 
 // use marks a record's sources.
 func (a *account) use(r builders.Record) {
-	if a.unit == unitExample {
+	if a.unit == stage.UnitExample {
 		a.mark(r.Header().Example, 0)
 		if p, ok := r.(*builders.Preference); ok && p.Rejected.Ref.Part == builders.NodeSpan { // from another rollout
 			a.mark(p.Rejected.Ref.Example, 0)
@@ -364,15 +368,15 @@ func (a *account) whyUnused() ledger.Reason {
 // countElsewhere counts the unused examples for which the builder dropped rollouts or sites instead of the whole
 // example.
 func (a *account) countElsewhere(drops []ledger.Drop) (n int64) {
-	if a.unit != unitExample {
+	if a.unit != stage.UnitExample {
 		return 0
 	}
 	reported, whole := map[string]bool{}, map[string]bool{}
 	for _, d := range drops {
 		switch d.Unit {
-		case unitExample:
+		case stage.UnitExample:
 			whole[d.Example] = true
-		case unitSite, unitRollout:
+		case stage.UnitSite, stage.UnitRollout:
 			reported[d.Example] = true
 		}
 	}
@@ -454,7 +458,7 @@ func withMember(object json.Raw, key string, value json.Raw) json.Raw {
 // Direct runs a built-in builder in this process, so that a server can answer a waiting client. It counts used and
 // dropped examples in the same way as a run.
 type Direct struct {
-	builder
+	Builder
 	made builders.Builder
 }
 
@@ -468,7 +472,7 @@ func NewDirect(name string, info builders.Info, made builders.Builder) *Direct {
 func (d *Direct) Build(ctx context.Context, f *recordlog.Builder, index int, g *ttc.Group) error {
 	it := item{group: g}
 	first := 0
-	for _, part := range it.partsFor(&d.builder, builders.UnitTask) {
+	for _, part := range it.partsFor(&d.Builder, builders.UnitTask) {
 		out := &gathered{result: result{Group: part}}
 		if err := d.made.Build(ctx, part, out); err != nil {
 			if ctx.Err() != nil {
@@ -477,7 +481,7 @@ func (d *Direct) Build(ctx context.Context, f *recordlog.Builder, index int, g *
 			out.result = result{Group: part, Reason: builders.BuilderFailed, Err: err}
 		}
 		for i := range out.Drops {
-			out.Drops[i].Stage, out.Drops[i].Builder = ledger.Build, d.name
+			out.Drops[i].Stage, out.Drops[i].Builder = ledger.Build, d.Name
 		}
 		d.log(f, index, first, &out.result, new(keeping))
 		first += len(part.Examples)
@@ -503,4 +507,68 @@ func (g *gathered) Drop(d ledger.Drop) error {
 func (g *gathered) Count(name string, n int64) error {
 	g.Counts = append(g.Counts, host.Count{Name: name, N: n})
 	return nil
+}
+
+// item is a group for the builders, drops without a group, or the end of a collection run. A group comes with the
+// source's drops that precede it.
+type item struct {
+	position
+	group *ttc.Group
+	parts []*ttc.Group // one group per example, for builders that work on examples
+	end   bool
+	fail  error // at the end of a collection run: why it failed
+}
+
+// position describes how far a feeder has got.
+type position struct {
+	at    source.Cursor
+	drops []ledger.Drop // drops since the last item
+	// If the run's unit is larger than an example:
+	done  int64        // number of groups up to and including the last group sent
+	first shards.Place // position of that group's first example
+	// At the end of a collection run:
+	input source.Input
+	seen  source.Stats
+}
+
+// partsFor divides the group for a builder. It returns the whole group if the builder and the run have the same unit,
+// and one group per example otherwise.
+func (it *item) partsFor(b *Builder, unit builders.Unit) []*ttc.Group {
+	if len(it.group.Examples) <= 1 || b.Unit != builders.UnitExample && b.Unit == unit {
+		return []*ttc.Group{it.group}
+	}
+	if it.parts == nil {
+		for _, ex := range it.group.Examples {
+			it.parts = append(it.parts, &ttc.Group{Key: ex.ID, Examples: []*ttc.Example{ex}})
+		}
+	}
+	return it.parts
+}
+
+// receiveResults receives every builder's results for a group, part by part.
+func (it *item) receiveResults(ctx context.Context, from []*Builder, unit builders.Unit) ([][]*result, error) {
+	if len(it.group.Examples) == 0 {
+		return nil, nil
+	}
+	results := make([][]*result, len(from))
+	for i, x := range from {
+		for _, g := range it.partsFor(x, unit) {
+			res, err := x.receive(ctx, g)
+			if err != nil {
+				return nil, err
+			}
+			results[i] = append(results[i], res)
+		}
+	}
+	return results, nil
+}
+
+// rebase makes a record's references to a part of a group refer to the whole group. The part begins at example first.
+func rebase(r builders.Record, first int) {
+	r.Header().Example += first
+	for _, c := range builders.Contents(r) {
+		if c.Ref.Part != builders.InlineText && c.Ref.Part != builders.InlineMessages {
+			c.Ref.Example += first
+		}
+	}
 }

@@ -1,0 +1,251 @@
+package shards
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/collator/batch"
+	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/source"
+)
+
+// Parts are the shards of a plan, and what is done of them.
+type Parts struct {
+	Dir  Folder
+	Plan *Plan
+	done map[Stage][]*Done // manifests by stage and shard; only for the stages read so far
+
+	mu   sync.Mutex
+	rows map[int]*os.File // open files with token rows, by shard
+}
+
+// Open reads the plan.
+func (f Folder) Open() (*Parts, error) {
+	p, err := f.Read()
+	return &Parts{Dir: f, Plan: p, done: map[Stage][]*Done{}, rows: map[int]*os.File{}}, err
+}
+
+// Read reads the manifests of a stage into p.done, and returns the shards that lack one.
+func (p *Parts) Read(stage Stage) (missing []int, err error) {
+	p.done[stage], missing, err = p.Dir.ReadStage(p.Plan, stage)
+	return missing, err
+}
+
+// CheckComplete reads the manifests of the stages before the merge. It returns an error that names the shards that have
+// not completed a stage, if there are any.
+func (p *Parts) CheckComplete() error {
+	for _, stage := range p.Plan.Stages() {
+		missing, err := p.Read(stage)
+		if err != nil {
+			return err
+		}
+		if len(missing) > 0 {
+			return exit.Failedf("%s not built yet: %s. `nat-go shard run %s --stage %s --index I` builds one",
+				ShardsHave(len(missing), len(p.Plan.Shards)), Array(missing), p.Dir, stage)
+		}
+	}
+	return nil
+}
+
+// ShardsHave returns the beginning of a sentence about n of the shards, such as "2 of the 5 shards are".
+func ShardsHave(n, all int) string {
+	are := "are"
+	if n == 1 {
+		are = "is"
+	}
+	return fmt.Sprintf("%d of the %s %s", n, ledger.Quantity(int64(all), "shard"), are)
+}
+
+// Seen returns the sum of all shards' statistics on reading.
+func (p *Parts) Seen() (all source.Stats) {
+	for _, done := range p.done[Build] {
+		all.Add(&done.Seen)
+	}
+	return all
+}
+
+// Count returns the numbers of groups and records that the shards built in a stage.
+func (p *Parts) Count(stage Stage) (groups, records uint64) {
+	for _, done := range p.done[stage] {
+		groups, records = groups+done.Groups, records+done.Records
+	}
+	return groups, records
+}
+
+// RowStage returns the stage that makes token rows.
+func (p *Parts) RowStage() Stage {
+	stages := p.Plan.Stages()
+	return stages[len(stages)-1]
+}
+
+// Built returns the folder of a shard's stage, and its manifest.
+func (p *Parts) Built(stage Stage, shard int) (runfolder.Folder, *Done) {
+	return p.Dir.Shard(stage, shard), p.done[stage][shard]
+}
+
+// ReadRow reads a token row that a shard made.
+func (p *Parts) ReadRow(row *batch.Encoded) ([]byte, error) {
+	f, err := p.openRows(int(row.File))
+	if err != nil {
+		return nil, err
+	}
+	b := make([]byte, row.Bytes)
+	if _, err := f.ReadAt(b, row.Offset); err != nil {
+		return nil, Damaged(f.Name(), err.Error())
+	}
+	if xxh3.Hash(b) != row.Sum {
+		return nil, Damaged(f.Name(), "invalid checksum")
+	}
+	return b, nil
+}
+
+// openRows opens a shard's token rows, unless they are already open.
+func (p *Parts) openRows(shard int) (f *os.File, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if f = p.rows[shard]; f != nil {
+		return f, nil
+	}
+	if shard < 0 || shard >= len(p.Plan.Shards) {
+		return nil, fmt.Errorf("unknown shard %d: the plan has %d shards", shard, len(p.Plan.Shards))
+	}
+	folder, done := p.Built(p.RowStage(), shard)
+	if f, err = OpenBuilt(folder, done, RowsPath(folder)); err == nil {
+		p.rows[shard] = f
+	}
+	return f, err
+}
+
+// Close closes the token rows.
+func (p *Parts) Close() {
+	if p != nil {
+		for _, f := range p.rows {
+			f.Close()
+		}
+	}
+}
+
+// Outputs reads the descriptions of what the shards wrote, and returns the shards that haven't written yet.
+func (p *Parts) Outputs() (all []*Output, missing []int, err error) {
+	if missing, err = p.Read(Write); err != nil || len(missing) > 0 {
+		return nil, missing, err
+	}
+	for i := range p.Plan.Shards {
+		o, err := ReadOutput(p.Built(Write, i))
+		if err != nil {
+			return nil, nil, err
+		}
+		all = append(all, o)
+	}
+	return all, nil, nil
+}
+
+// Heads calls take for each group whose token rows the shards made, in the order of Walk. It passes the shard that made
+// the rows.
+func (p *Parts) Heads(ctx context.Context, scratch string, take func(shard int, h Head) error) error {
+	return p.Walk(ctx, p.RowStage(), scratch, func(i int) (Groups, error) {
+		folder, done := p.Built(p.RowStage(), i)
+		in, err := ReadFrames(folder, done, HeadsPath(folder))
+		return &headGroups{in, func(h Head) error { return take(i, h) }}, err
+	})
+}
+
+// headGroups reads the frames that describe a shard's token rows, one per group, and passes them to take.
+type headGroups struct {
+	*FrameReader
+	take func(Head) error
+}
+
+// Next passes the next frame to take. It returns io.EOF at the end.
+func (p *headGroups) Next() error {
+	frame, err := p.FrameReader.Next()
+	if err != nil {
+		return err
+	}
+	h, err := ReadHead(frame)
+	if err != nil {
+		return err
+	}
+	return p.take(h)
+}
+
+// Groups iterates over the groups of one of a shard's stages. Each call to Next handles one group, and Next returns
+// io.EOF at the end.
+type Groups interface {
+	Next() error
+	Close() error
+}
+
+// Walk opens the groups of a stage's shards, and calls Next for each group, in the order that a single run would give
+// the groups. scratch is a folder for temporary files.
+func (p *Parts) Walk(ctx context.Context, stage Stage, scratch string, open func(shard int) (Groups, error)) error {
+	if stage == Group {
+		return p.interleave(ctx, scratch, open)
+	}
+	return p.inOrder(ctx, open)
+}
+
+// inOrder calls Next for all groups, shard by shard.
+func (p *Parts) inOrder(ctx context.Context, open func(shard int) (Groups, error)) error {
+	for i := range p.Plan.Shards {
+		g, err := open(i)
+		if err != nil {
+			return err
+		}
+		for err == nil {
+			err = cmp.Or(ctx.Err(), g.Next())
+		}
+		if errors.Is(err, io.EOF) {
+			err = nil
+		}
+		if err := cmp.Or(err, g.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// interleave opens the groups of all shards, and calls Next for each group, ordered by first member. It returns an
+// error if a shard's number of groups differs from its number of positions.
+func (p *Parts) interleave(ctx context.Context, scratch string, open func(shard int) (Groups, error)) (err error) {
+	var all []Groups
+	defer func() {
+		for _, g := range all {
+			err = errors.Join(err, g.Close())
+		}
+	}()
+	for i := range p.Plan.Shards {
+		g, err := open(i)
+		if err != nil {
+			return err
+		}
+		all = append(all, g)
+	}
+	unlike := errors.New("order.bin does not match its log: remove the shard's folder, and rerun the shard")
+	for shard, err := range p.Dir.SortGroups(p.Plan, scratch) {
+		if err = cmp.Or(err, ctx.Err()); err == nil {
+			err = all[shard].Next()
+		}
+		if errors.Is(err, io.EOF) {
+			return unlike
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, g := range all {
+		if err := g.Next(); !errors.Is(err, io.EOF) {
+			return cmp.Or(err, unlike)
+		}
+	}
+	return nil
+}
