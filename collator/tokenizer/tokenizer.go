@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 	"sync"
@@ -107,7 +108,7 @@ func New(data []byte) (*Tokenizer, error) {
 	if !available {
 		return nil, ErrUnavailable
 	}
-	return newTokenizer(data, &Config{})
+	return newTokenizer(bytes.Clone(data), &Config{})
 }
 
 func newTokenizer(data []byte, config *Config) (*Tokenizer, error) {
@@ -276,10 +277,7 @@ func (t *Tokenizer) engine(v variant) (engine, error) {
 }
 
 func (t *Tokenizer) build(v variant) (e engine, err error) {
-	data, err := t.shape.write(v)
-	if err == nil {
-		e, err = newEngine(data, v.specialsAsText)
-	}
+	e, err = newEngine(t.shape.write(v), v.specialsAsText)
 	if err != nil {
 		return nil, refuse(CodeBadTokenizer, "the tokenizer library refuses the file: %v", err)
 	}
