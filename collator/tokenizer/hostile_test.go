@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -228,6 +229,10 @@ func TestHostileFiles(t *testing.T) {
 		untyped = append(untyped, more)
 		repeats = append(repeats, map[string]any{"Sequence": map[string]any{"id": "A", "type_id": 0}})
 	}
+	var many []any
+	for i := range 1100 {
+		many = append(many, token(strconv.Itoa(i)+strings.Repeat("x", maxTokenBytes-10), nil))
+	}
 	units := make([]uint32, 512)
 	units[0] = 256 << 10
 	trie := charsmap(units, "b\x00")
@@ -285,6 +290,10 @@ func TestHostileFiles(t *testing.T) {
 		},
 		"stride in other case": {
 			"truncation": step("", "direction", "Right", "max_length", 4, "strategy", "LongestFirst", "stride", 4, "☃Stride", 0),
+		},
+		"much added": {"added_tokens": many},
+		"long Unigram vocabulary": {
+			"model": step("Unigram", "unk_id", 0, "vocab", []any{[]any{"<unk>", 0}, []any{strings.Repeat("x", 9<<20), -1}}),
 		},
 		"token in other case": {
 			"added_tokens": []any{token(strings.Repeat("x", 1<<20), map[string]any{"☃Content": "x"})},

@@ -21,6 +21,8 @@ const (
 	maxVocab          = 8 << 20  // entries in the model's vocabulary
 	maxAddedTokens    = 1 << 20  // entries of added_tokens
 	maxTokenBytes     = 16 << 10 // limit for a single added token
+	maxAddedBytes     = 16 << 20 // limit for all added tokens, of which the library makes an automaton
+	maxUnigramBytes   = 8 << 20  // limit for a Unigram vocabulary, each byte of which takes the library 350 bytes
 	maxTemplateTokens = 1 << 10  // special tokens that a template adds to a text
 	maxPipelineBytes  = 16 << 20 // limit for each of normalizer, pre_tokenizer, post_processor, decoder
 	maxPipelineDepth  = 24
@@ -39,6 +41,7 @@ type shape struct {
 	model map[string]wire.Raw
 	vocab map[string]int32 // the model's own
 	added []addedToken     // in file order, with the ids that the library assigns
+	size  int              // Hugging Face's len(tokenizer): the number of distinct tokens, including added ones
 }
 
 // addedToken is an entry of added_tokens. Its ID is the library's, which may differ from the file's: a token in the
@@ -124,12 +127,16 @@ func (s *shape) readModel() error {
 		}
 		tokens, ids = append(tokens, token), append(ids, int32(id))
 	}
+	size := 0
 	for pair := range vocab.Elements() { // Unigram: [[token, score], ...]
 		entry := slices.Collect(pair.Elements())
 		if len(entry) != 2 || entry[0].Kind() != wire.String || len(tokens) == maxVocab {
 			return refuse(CodeBadTokenizer, "model.vocab is not a list of at most %d [token, score] pairs", maxVocab)
 		}
 		token, _ := entry[0].Text()
+		if size += len(token); size > maxUnigramBytes {
+			return refuse(CodeBadTokenizer, "model.vocab: the tokens have more than %d bytes", maxUnigramBytes)
+		}
 		tokens, ids = append(tokens, token), append(ids, int32(len(ids)))
 	}
 	s.vocab = packVocabulary(tokens, ids)
@@ -219,10 +226,10 @@ func (s *shape) add(config *Config) error {
 
 // readAdded reads added_tokens and assigns ids as the library does (AddedVocabulary::add_tokens in tokenizers 0.22).
 func (s *shape) readAdded() error {
-	next := int32(len(s.vocab))
+	s.size = len(s.vocab)
 	ids := map[string]int32{}
 	seen := map[addedToken]bool{}
-	n := 0
+	n, size := 0, 0
 	for raw := range s.parts["added_tokens"].Elements() {
 		token, err := readToken(raw)
 		if err != nil {
@@ -235,6 +242,9 @@ func (s *shape) readAdded() error {
 			return refuse(CodeBadTokenizer, "an added token has %d bytes; the limit is %d", len(token.Content),
 				maxTokenBytes)
 		}
+		if size += len(token.Content); size > maxAddedBytes {
+			return refuse(CodeBadTokenizer, "added_tokens have more than %d bytes", maxAddedBytes)
+		}
 		if token.Content == "" || seen[token] {
 			continue
 		}
@@ -244,8 +254,8 @@ func (s *shape) readAdded() error {
 			id, known = s.vocab[token.Content]
 		}
 		if !known {
-			id = next
-			next++
+			id = int32(s.size)
+			s.size++
 		}
 		ids[token.Content] = id
 		token.ID = id
@@ -318,19 +328,6 @@ func (s *shape) maxID() int32 {
 		largest = max(largest, token.ID)
 	}
 	return largest
-}
-
-// size returns Hugging Face's len(tokenizer), the number of distinct tokens, including added ones.
-func (s *shape) size() int {
-	n := len(s.vocab)
-	seen := map[string]bool{}
-	for _, token := range s.added {
-		if _, known := s.vocab[token.Content]; !known && !seen[token.Content] {
-			seen[token.Content] = true
-			n++
-		}
-	}
-	return n
 }
 
 // variant describes how an instance of the library differs from the file.

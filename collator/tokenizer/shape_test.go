@@ -103,8 +103,8 @@ func TestAddedIDs(t *testing.T) {
 	for _, a := range s.added {
 		got = append(got, a.Content+strings.Repeat("'", int(a.ID)%10))
 	}
-	if strings.Join(got, " ") != "x'' b y''' x''" || s.maxID() != 70 || s.size() != 4 {
-		t.Errorf("got %v, largest %d, size %d", s.added, s.maxID(), s.size())
+	if strings.Join(got, " ") != "x'' b y''' x''" || s.maxID() != 70 || s.size != 4 {
+		t.Errorf("got %v, largest %d, size %d", s.added, s.maxID(), s.size)
 	}
 }
 

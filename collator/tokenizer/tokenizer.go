@@ -124,7 +124,7 @@ func newTokenizer(data []byte, config *Config) (*Tokenizer, error) {
 		shape:       s,
 		specials:    newSpecials(s),
 		fingerprint: s.fingerprint(),
-		vocab:       s.size(),
+		vocab:       s.size,
 		maxID:       s.maxID(),
 		continues:   len(s.continued()) > 0,
 		engines:     map[variant]func() (engine, error){},
