@@ -230,6 +230,10 @@ func TestHostileFiles(t *testing.T) {
 		repeats = append(repeats, map[string]any{"Sequence": map[string]any{"id": "A", "type_id": 0}})
 	}
 	var many []any
+	var nothing []any
+	for range maxPipelineSize {
+		nothing = append(nothing, step("NFC"))
+	}
 	for i := range 1100 {
 		many = append(many, token(strconv.Itoa(i)+strings.Repeat("x", maxTokenBytes-10), nil))
 	}
@@ -291,6 +295,7 @@ func TestHostileFiles(t *testing.T) {
 		"stride in other case": {
 			"truncation": step("", "direction", "Right", "max_length", 4, "strategy", "LongestFirst", "stride", 4, "☃Stride", 0),
 		},
+		"many steps": {"normalizer": step("Sequence", "normalizers", nothing)},
 		"much added": {"added_tokens": many},
 		"long Unigram vocabulary": {
 			"model": step("Unigram", "unk_id", 0, "vocab", []any{[]any{"<unk>", 0}, []any{strings.Repeat("x", 9<<20), -1}}),

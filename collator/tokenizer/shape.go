@@ -26,6 +26,7 @@ const (
 	maxTemplateTokens = 1 << 10  // special tokens that a template adds to a text
 	maxPipelineBytes  = 16 << 20 // limit for each of normalizer, pre_tokenizer, post_processor, decoder
 	maxPipelineDepth  = 24
+	maxPipelineSize   = 20_000 // lists and objects in all of them
 	maxPadTokens      = 1 << 20
 	maxOverlap        = 64   // windows of a truncated text that may share a token
 	maxGrowth         = 4096 // factor by which replacement may lengthen a text

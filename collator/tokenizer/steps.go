@@ -17,6 +17,7 @@ import (
 // not by a step's type: if the library doesn't know the type, it takes any step that has such settings.
 type stepCheck struct {
 	part   string
+	size   int     // number of lists and objects so far, in all parts
 	growth float64 // product of the factors by which replacements so far, in all parts, may lengthen a text
 }
 
@@ -34,6 +35,9 @@ func (c *stepCheck) problem(node wire.Raw, depth int) string {
 	case wire.Array, wire.Object:
 		if depth++; depth > maxPipelineDepth {
 			return fmt.Sprintf(": nested more than %d deep", maxPipelineDepth)
+		}
+		if c.size++; c.size > maxPipelineSize {
+			return fmt.Sprintf(": more than %d lists and objects", maxPipelineSize)
 		}
 	}
 	for item := range node.Elements() {
