@@ -143,19 +143,10 @@ func tokenText(raw wire.Raw) (string, bool) {
 
 func readTemplates(dir string, inConfig wire.Raw) ([]Template, error) {
 	found := templates{dir: dir, byName: map[string]Template{}}
-	if err := found.fromConfig(inConfig); err != nil {
-		return nil, err
-	}
 	legacy, err := readObject(dir, "chat_template.json")
+	err = cmp.Or(err, found.fromConfig(inConfig, "tokenizer_config.json"),
+		found.fromConfig(legacy["chat_template"], "chat_template.json"), found.fromFiles())
 	if err != nil {
-		return nil, err
-	}
-	if text, _ := legacy["chat_template"].Text(); text != "" {
-		if err := found.add(defaultTemplate, text, "chat_template.json"); err != nil {
-			return nil, err
-		}
-	}
-	if err := found.fromFiles(); err != nil {
 		return nil, err
 	}
 	return found.sorted(), nil
@@ -182,9 +173,8 @@ func (t *templates) add(name, text, source string) error {
 	return nil
 }
 
-// fromConfig adds the templates in tokenizer_config.json: a single one, or a list of named ones.
-func (t *templates) fromConfig(raw wire.Raw) error {
-	const source = "tokenizer_config.json"
+// fromConfig adds the templates in a configuration: a single one, or a list of named ones.
+func (t *templates) fromConfig(raw wire.Raw, source string) error {
 	if single, _ := raw.Text(); single != "" {
 		return t.add(defaultTemplate, single, source)
 	}
@@ -277,14 +267,6 @@ func readLimited(path string, limit int64) ([]byte, error) {
 	return data, nil
 }
 
-// pathError returns the underlying error of an *fs.PathError, without the path. It returns other errors unchanged.
-func pathError(err error) error {
-	if e, ok := errors.AsType[*fs.PathError](err); ok {
-		return e.Err
-	}
-	return err
-}
-
 // FileNames returns the names of the files in a tokenizer's folder that Load reads. Load also reads
 // additional_chat_templates/*.jinja.
 func FileNames() []string {
@@ -299,8 +281,11 @@ func FileNames() []string {
 // unrelated.
 func locate(path string) (file, dir string, err error) {
 	info, err := os.Stat(path)
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		err = e.Err
+	}
 	if err != nil {
-		return "", "", refuse(CodeMissingFile, "no tokenizer at %s: %v", path, pathError(err))
+		return "", "", refuse(CodeMissingFile, "no tokenizer at %s: %v", path, err)
 	}
 	if !info.IsDir() {
 		if filepath.Base(path) == "tokenizer.json" {

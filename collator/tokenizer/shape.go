@@ -33,7 +33,6 @@ const (
 	maxPatternBytes   = 16 << 10
 	maxPatternDepth   = 32
 	maxPatternItems   = 20_000 // items of a pattern, with counted repeats written out
-	maxPatternRepeats = 10_000
 )
 
 // shape is a checked tokenizer.json, parsed just far enough to know its tokens and to write variants of it.

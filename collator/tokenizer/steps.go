@@ -170,7 +170,6 @@ type patternCheck struct {
 	at      int
 	open    []group // the whole pattern, then the open groups
 	closed  group   // the previous item
-	repeats int
 }
 
 // item checks the item that begins at c.at, and moves c.at to its last byte.
@@ -230,9 +229,6 @@ func (c *patternCheck) repeat(item *group) (wrong string) {
 	if unbounded {
 		item.repeats = true
 		c.open[len(c.open)-1].repeats = true
-		if c.repeats++; c.repeats > maxPatternRepeats {
-			return "has too many repeats"
-		}
 	}
 	// "+?" and "++" are lazy and possessive forms of one quantifier.
 	if next := c.at + 1; next < len(c.pattern) && (c.pattern[next] == '?' || c.pattern[next] == '+') {
