@@ -1,7 +1,6 @@
 package tokenizer
 
 import (
-	"encoding/json"
 	"unicode/utf8"
 	"unsafe"
 )
@@ -15,8 +14,7 @@ type byteTexts struct {
 // newByteTexts returns nil if the decoder isn't ByteLevel, an id is too large, or two tokens share an id.
 func newByteTexts(s *shape) *byteTexts {
 	const maxBytes = 4 << 20
-	var decoder struct{ Type string }
-	if json.Unmarshal(s.parts["decoder"], &decoder) != nil || decoder.Type != "ByteLevel" || s.maxID() >= maxBytes {
+	if text(s.parts["decoder"], "type") != "ByteLevel" || s.maxID() >= maxBytes {
 		return nil
 	}
 	tokens := make([]string, s.maxID()+1)

@@ -6,8 +6,8 @@
 // EncodeRow is for training rows, in which only the chat template produces special tokens. README.md describes both in
 // more detail, as well as the binding's limits and untrusted files.
 //
-// More than half of the package examines a folder's files before the library sees them, because the library terminates
-// the process on some of them.
+// A third of the package examines a folder's files before the library sees them, because the library terminates the
+// process on some of them.
 //
 // Part of the Go API we promise (v0).
 package tokenizer

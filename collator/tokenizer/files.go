@@ -1,9 +1,7 @@
 package tokenizer
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/nat-go/nat-go/internal/lists"
+	wire "github.com/nat-go/nat-go/ttc/json"
 )
 
 // Limits on the files of a tokenizer folder.
@@ -78,7 +77,7 @@ func ReadConfig(dir string) (*Config, error) {
 	}
 	if raw["added_tokens_decoder"] == nil { // a folder from before transformers 4.34: the older file takes precedence
 		if raw == nil {
-			raw = map[string]json.RawMessage{}
+			raw = map[string]wire.Raw{}
 		}
 		maps.Copy(raw, older)
 	}
@@ -88,7 +87,11 @@ func ReadConfig(dir string) (*Config, error) {
 		}
 	}
 	for _, key := range []string{"additional_special_tokens", "extra_special_tokens"} {
-		c.AdditionalSpecial = append(c.AdditionalSpecial, tokenTexts(raw[key])...)
+		for item := range raw[key].Elements() {
+			if text, ok := tokenText(item); ok {
+				c.AdditionalSpecial = append(c.AdditionalSpecial, text)
+			}
+		}
 	}
 	if c.Templates, err = readTemplates(dir, raw["chat_template"]); err != nil {
 		return nil, err
@@ -100,26 +103,25 @@ func ReadConfig(dir string) (*Config, error) {
 // addedTokens lists the tokens that transformers adds to the tokenizer when it opens a folder: every entry of
 // added_tokens_decoder, by index. An entry's flags take precedence over those in tokenizer.json, but a token that the
 // configuration names as special always is. See transformers' PreTrainedTokenizerFast.__init__.
-func (c *Config) addedTokens(raw json.RawMessage) ([]addedToken, error) {
-	var decoder map[string]addedToken
-	if raw != nil {
-		if err := json.Unmarshal(raw, &decoder); err != nil {
+func (c *Config) addedTokens(decoder wire.Raw) ([]addedToken, error) {
+	if present(decoder) && decoder.Kind() != wire.Object {
+		return nil, refuse(CodeBadTokenizer, "tokenizer_config.json: added_tokens_decoder is not an object")
+	}
+	tokens := map[int]addedToken{}
+	for key, value := range decoder.Members() {
+		name, _ := key.Text()
+		index, err := strconv.Atoi(name)
+		if err != nil || index < 0 {
+			return nil, refuse(CodeBadTokenizer, "tokenizer_config.json: added_tokens_decoder has the key %q, which is not an id", name)
+		}
+		if tokens[index], err = readToken(value); err != nil {
 			return nil, refuse(CodeBadTokenizer, "tokenizer_config.json: added_tokens_decoder: %v", err)
 		}
 	}
-	var indices []int
-	for key := range decoder {
-		index, err := strconv.Atoi(key)
-		if err != nil || index < 0 {
-			return nil, refuse(CodeBadTokenizer, "tokenizer_config.json: added_tokens_decoder has the key %q, which is not an id", key)
-		}
-		indices = append(indices, index)
-	}
-	slices.Sort(indices)
 	named := c.specialTexts()
 	var list []addedToken
-	for _, index := range indices {
-		token := decoder[strconv.Itoa(index)]
+	for _, index := range slices.Sorted(maps.Keys(tokens)) {
+		token := tokens[index]
 		token.Special = token.Special || slices.Contains(named, token.Content)
 		list = append(list, token)
 	}
@@ -132,50 +134,19 @@ func (c *Config) specialTexts() []string {
 }
 
 // tokenText reads a token given as "text" or as {"content": "text", ...}.
-func tokenText(raw json.RawMessage) (string, bool) {
-	var text string
-	if json.Unmarshal(raw, &text) == nil && !bytes.Equal(raw, []byte("null")) {
-		return text, true
+func tokenText(raw wire.Raw) (string, bool) {
+	if content, ok := raw.Get("content"); ok {
+		raw = content
 	}
-	var token struct {
-		Content *string `json:"content"`
-	}
-	if json.Unmarshal(raw, &token) == nil && token.Content != nil {
-		return *token.Content, true
-	}
-	return "", false
+	return raw.Text()
 }
 
-func tokenTexts(raw json.RawMessage) []string {
-	var list []json.RawMessage
-	if json.Unmarshal(raw, &list) != nil {
-		return nil
-	}
-	var texts []string
-	for _, item := range list {
-		if text, ok := tokenText(item); ok {
-			texts = append(texts, text)
-		}
-	}
-	return texts
-}
-
-func readTemplates(dir string, inConfig json.RawMessage) ([]Template, error) {
+func readTemplates(dir string, inConfig wire.Raw) ([]Template, error) {
 	found := templates{dir: dir, byName: map[string]Template{}}
-	if err := found.fromConfig(inConfig); err != nil {
-		return nil, err
-	}
 	legacy, err := readObject(dir, "chat_template.json")
+	err = cmp.Or(err, found.fromConfig(inConfig, "tokenizer_config.json"),
+		found.fromConfig(legacy["chat_template"], "chat_template.json"), found.fromFiles())
 	if err != nil {
-		return nil, err
-	}
-	var text string
-	if json.Unmarshal(legacy["chat_template"], &text) == nil && text != "" {
-		if err := found.add(defaultTemplate, text, "chat_template.json"); err != nil {
-			return nil, err
-		}
-	}
-	if err := found.fromFiles(); err != nil {
 		return nil, err
 	}
 	return found.sorted(), nil
@@ -202,20 +173,16 @@ func (t *templates) add(name, text, source string) error {
 	return nil
 }
 
-// fromConfig adds the templates in tokenizer_config.json: a single one, or a list of named ones.
-func (t *templates) fromConfig(raw json.RawMessage) error {
-	const source = "tokenizer_config.json"
-	var text string
-	if json.Unmarshal(raw, &text) == nil && text != "" {
-		return t.add(defaultTemplate, text, source)
+// fromConfig adds the templates in a configuration: a single one, or a list of named ones.
+func (t *templates) fromConfig(raw wire.Raw, source string) error {
+	if single, _ := raw.Text(); single != "" {
+		return t.add(defaultTemplate, single, source)
 	}
-	var named []struct{ Name, Template string }
-	if json.Unmarshal(raw, &named) != nil {
-		return nil
-	}
-	for _, n := range named {
-		if err := t.add(n.Name, n.Template, source); err != nil {
-			return err
+	for named := range raw.Elements() {
+		if _, ok := named.Get("template"); ok {
+			if err := t.add(text(named, "name"), text(named, "template"), source); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -265,7 +232,7 @@ func (t *templates) sorted() []Template {
 }
 
 // readObject reads a JSON object, or returns nil if the file doesn't exist.
-func readObject(dir, name string) (map[string]json.RawMessage, error) {
+func readObject(dir, name string) (map[string]wire.Raw, error) {
 	path := filepath.Join(dir, name)
 	data, err := readLimited(path, MaxConfigBytes)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -273,11 +240,14 @@ func readObject(dir, name string) (map[string]json.RawMessage, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	var object map[string]json.RawMessage
-	if err := json.Unmarshal(data, &object); err != nil {
+	raw, err := wire.Parse(data, wire.Limits{})
+	if err == nil && raw.Kind() != wire.Object {
+		err = fmt.Errorf("got %v", raw.Kind())
+	}
+	if err != nil {
 		return nil, refuse(CodeBadTokenizer, "%s is not a JSON object: %v", path, err)
 	}
-	return object, nil
+	return members(raw), nil
 }
 
 // readLimited reads a regular file (or a pipe) of at most limit bytes.
@@ -297,14 +267,6 @@ func readLimited(path string, limit int64) ([]byte, error) {
 	return data, nil
 }
 
-// pathError returns the underlying error of an *fs.PathError, without the path. It returns other errors unchanged.
-func pathError(err error) error {
-	if e, ok := errors.AsType[*fs.PathError](err); ok {
-		return e.Err
-	}
-	return err
-}
-
 // FileNames returns the names of the files in a tokenizer's folder that Load reads. Load also reads
 // additional_chat_templates/*.jinja.
 func FileNames() []string {
@@ -319,8 +281,11 @@ func FileNames() []string {
 // unrelated.
 func locate(path string) (file, dir string, err error) {
 	info, err := os.Stat(path)
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		err = e.Err
+	}
 	if err != nil {
-		return "", "", refuse(CodeMissingFile, "no tokenizer at %s: %v", path, pathError(err))
+		return "", "", refuse(CodeMissingFile, "no tokenizer at %s: %v", path, err)
 	}
 	if !info.IsDir() {
 		if filepath.Base(path) == "tokenizer.json" {

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -220,10 +221,25 @@ func TestHostileFiles(t *testing.T) {
 	for range 40 {
 		deep = step("Sequence", "normalizers", []any{deep})
 	}
-	var grow []any
+	var grow, untyped, repeats []any
 	for range 30 {
 		grow = append(grow, replaceWith("a", "aa"))
+		more := replaceWith("a", "aa")
+		delete(more, "type")
+		untyped = append(untyped, more)
+		repeats = append(repeats, map[string]any{"Sequence": map[string]any{"id": "A", "type_id": 0}})
 	}
+	var many []any
+	var nothing []any
+	for range maxPipelineSize {
+		nothing = append(nothing, step("NFC"))
+	}
+	for i := range 1100 {
+		many = append(many, token(strconv.Itoa(i)+strings.Repeat("x", maxTokenBytes-10), nil))
+	}
+	units := make([]uint32, 512)
+	units[0] = 256 << 10
+	trie := charsmap(units, "b\x00")
 	cases := map[string]map[string]any{
 		"merge shorter than its prefix": {
 			"model": step("BPE", "continuing_subword_prefix", "####", "vocab", map[string]int{
@@ -253,10 +269,46 @@ func TestHostileFiles(t *testing.T) {
 		},
 		"trie size":    {"normalizer": step("Precompiled", "precompiled_charsmap", "/////w==")},
 		"fixed length": {"pre_tokenizer": step("FixedLength", "length", 0)},
+		// The library tells a step of unknown type by its settings.
+		"strip decoder without type": {"decoder": map[string]any{"content": "a", "start": 1, "stop": 1}},
+		"strip decoder, mistyped":    {"decoder": step("X", "content", "a", "start", 1, "stop", 1)},
+		"growth without types":       {"normalizer": step("Sequence", "normalizers", untyped)},
+		"template without type": {
+			"post_processor": map[string]any{"single": repeats, "pair": []any{}, "special_tokens": map[string]any{}},
+		},
+		"prefix":               {"normalizer": step("Prepend", "prepend", strings.Repeat("x", 1<<20))},
+		"line break in base64": {"normalizer": step("Precompiled", "precompiled_charsmap", trie[:8]+"\n"+trie[8:])},
+		"bits after base64":    {"normalizer": step("Precompiled", "precompiled_charsmap", strings.Replace(trie, "A=", "B=", 1))},
+		"no charsmap":          {"normalizer": step("Precompiled")},
+		"windows":              {"truncation": step("", "direction", "Right", "max_length", 20000, "strategy", "LongestFirst", "stride", 19999)},
+		"backtracking decoder": {"decoder": step("Sequence", "decoders", []any{
+			step("Fuse"), step("Replace", "pattern", map[string]any{"Regex": `a*a*a*a*[bc]`}, "content", ""),
+		})},
+		"surrogate in decoder": {"decoder": step("Fuse", "x", `☃\ud800`)},
+		"surrogate in a key":   {"decoder": step("Fuse", `☃\ud800`, 1)},
+		"number out of range":  {"decoder": step("Fuse", "x", json.RawMessage("1e999"))},
+		"integer out of range": {"decoder": step("Fuse", "x", json.RawMessage(strings.Repeat("9", 400)))},
+		"padding in other case": {
+			"padding": step("", "strategy", "BatchLongest", "direction", "Right", "pad_to_multiple_of", uint64(1)<<40,
+				"☃Pad_to_multiple_of", 1, "pad_id", 0, "pad_type_id", 0, "pad_token", "x"),
+		},
+		"stride in other case": {
+			"truncation": step("", "direction", "Right", "max_length", 4, "strategy", "LongestFirst", "stride", 4, "☃Stride", 0),
+		},
+		"many steps": {"normalizer": step("Sequence", "normalizers", nothing)},
+		"much added": {"added_tokens": many},
+		"long Unigram vocabulary": {
+			"model": step("Unigram", "unk_id", 0, "vocab", []any{[]any{"<unk>", 0}, []any{strings.Repeat("x", 9<<20), -1}}),
+		},
+		"token in other case": {
+			"added_tokens": []any{token(strings.Repeat("x", 1<<20), map[string]any{"☃Content": "x"})},
+		},
 	}
+	// JSON that json.Marshal doesn't write: a surrogate, and keys that differ in case, the other one last.
+	raw := strings.NewReplacer(`☃\\`, `\`, "☃", "")
 	for name, parts := range cases {
 		t.Run(name, func(t *testing.T) {
-			_, err := New(synthetic(t, parts))
+			_, err := New([]byte(raw.Replace(string(synthetic(t, parts)))))
 			var refused *Error
 			if !errors.As(err, &refused) || refused.Code != CodeBadTokenizer {
 				t.Fatalf("got %v", err)

@@ -1,11 +1,10 @@
 package tokenizer
 
 import (
-	"bytes"
-	"encoding/json"
 	"strings"
 
 	"github.com/nat-go/nat-go/ttc/chat"
+	wire "github.com/nat-go/nat-go/ttc/json"
 )
 
 // The binding passes text as C strings, which end at a NUL. Text that contains a NUL is escaped as below and passed to
@@ -58,56 +57,28 @@ func unmapSpan(s chat.Span, offsets []int) chat.Span {
 	return chat.Span{Start: start, End: end}
 }
 
-type replaceStep struct {
-	Type    string            `json:"type"`
-	Pattern map[string]string `json:"pattern"`
-	Content string            `json:"content"`
-}
-
-func replaceWith(from, to string) replaceStep {
-	return replaceStep{"Replace", map[string]string{"String": from}, to}
-}
-
-func replaceMatch(regex, to string) replaceStep {
-	return replaceStep{"Replace", map[string]string{"Regex": regex}, to}
-}
-
 // nulNormalizer turns the first character of an escape into the character it encodes and drops the second. Replacing
 // the pair at once would give the result the second character's offset, and text that starts with an escape would no
 // longer start at 0, which is where Metaspace's "first" prepends.
-func nulNormalizer(raw json.RawMessage) json.RawMessage {
-	steps := []any{
-		replaceMatch(`\x01(?=\x02)`, "\x00"),
-		replaceMatch(`(?<=\x00)\x02`, ""),
-		replaceMatch(`(?<=\x01)\x03`, ""),
-	}
+func nulNormalizer(raw wire.Raw) wire.Raw {
+	steps := `{"type":"Replace","pattern":{"Regex":"\\x01(?=\\x02)"},"content":"\u0000"},` +
+		`{"type":"Replace","pattern":{"Regex":"(?<=\\x00)\\x02"},"content":""},` +
+		`{"type":"Replace","pattern":{"Regex":"(?<=\\x01)\\x03"},"content":""}`
 	if present(raw) {
-		steps = append(steps, raw)
+		steps += "," + string(raw)
 	}
-	return sequence("normalizers", steps)
+	return wire.Raw(`{"type":"Sequence","normalizers":[` + steps + `]}`)
 }
 
 // nulDecoder appends the steps that encode NUL. It leaves a file without a decoder unchanged, because joining tokens
 // with spaces can't be expressed in a sequence.
-func nulDecoder(raw json.RawMessage) json.RawMessage {
+func nulDecoder(raw wire.Raw) wire.Raw {
 	if !present(raw) {
-		return raw
+		return wire.Raw("null")
 	}
-	return sequence("decoders", []any{
-		raw,
-		replaceWith(string(nulMark), string(nulMark)+string(nulSelf)),
-		replaceWith("\x00", string(nulMark)+string(nulZero)),
-	})
+	return wire.Raw(`{"type":"Sequence","decoders":[` + string(raw) +
+		`,{"type":"Replace","pattern":{"String":"\u0001"},"content":"\u0001\u0003"}` +
+		`,{"type":"Replace","pattern":{"String":"\u0000"},"content":"\u0001\u0002"}]}`)
 }
 
-func sequence(key string, steps []any) json.RawMessage {
-	out, err := json.Marshal(map[string]any{"type": "Sequence", key: steps})
-	if err != nil {
-		panic(err) // impossible for strings and JSON that has been parsed before
-	}
-	return out
-}
-
-func present(raw json.RawMessage) bool {
-	return len(raw) > 0 && !bytes.Equal(raw, []byte("null"))
-}
+func present(raw wire.Raw) bool { return raw.Kind() > wire.Null }

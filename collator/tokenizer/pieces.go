@@ -2,13 +2,13 @@ package tokenizer
 
 import (
 	"encoding/binary"
-	"encoding/json"
 	"slices"
 	"strings"
 	"sync"
 	"unicode/utf8"
 
 	"github.com/nat-go/nat-go/ttc/chat"
+	wire "github.com/nat-go/nat-go/ttc/json"
 )
 
 // pieces encodes segments piece by piece and caches the pieces, so only new words reach the library. A byte-level BPE
@@ -72,77 +72,55 @@ func newPieces(s *shape, cache *pieceCache) *pieces {
 }
 
 // wordsOf returns the maximum number of digits in a pre-tokenizer's words, if they are known.
-func wordsOf(raw json.RawMessage) (digits int, known bool) {
-	type step struct {
-		Type          string
-		Pattern       struct{ Regex *string }
-		Behavior      string
-		Invert        bool
-		AddPrefix     *bool `json:"add_prefix_space"`
-		UseRegex      *bool `json:"use_regex"`
-		Pretokenizers []step
+func wordsOf(preTokenizer wire.Raw) (digits int, known bool) {
+	bytesOnly := func(step wire.Raw, regex bool) bool {
+		return text(step, "type") == "ByteLevel" && !flag(step, "add_prefix_space", true) &&
+			flag(step, "use_regex", true) == regex
 	}
-	var s step
-	if !present(raw) || json.Unmarshal(raw, &s) != nil {
-		return 0, false
-	}
-	bytesOnly := func(s *step, regex bool) bool {
-		return s.Type == "ByteLevel" && s.AddPrefix != nil && !*s.AddPrefix &&
-			(s.UseRegex == nil || *s.UseRegex) == regex
-	}
-	if bytesOnly(&s, true) { // GPT-2's expression
+	if bytesOnly(preTokenizer, true) { // GPT-2's expression
 		return 0, true
 	}
-	if s.Type != "Sequence" || len(s.Pretokenizers) != 2 || !bytesOnly(&s.Pretokenizers[1], false) {
+	list, _ := preTokenizer.Get("pretokenizers")
+	steps := slices.Collect(list.Elements())
+	if text(preTokenizer, "type") != "Sequence" || len(steps) != 2 || !bytesOnly(steps[1], false) {
 		return 0, false
 	}
-	split := &s.Pretokenizers[0]
-	if split.Type != "Split" || split.Behavior != "Isolated" || split.Invert || split.Pattern.Regex == nil {
+	split := steps[0]
+	if text(split, "type") != "Split" || text(split, "behavior") != "Isolated" || flag(split, "invert", false) {
 		return 0, false
 	}
-	digits, known = wordPatterns[*split.Pattern.Regex]
+	pattern, _ := split.Get("pattern")
+	digits, known = wordPatterns[text(pattern, "Regex")]
 	return digits, known
 }
 
 // independent reports whether a word's ids and offsets depend only on the word.
 func independent(s *shape) bool {
-	var normalizer struct{ Type string }
-	if raw := s.parts["normalizer"]; !identity(raw) &&
-		(json.Unmarshal(raw, &normalizer) != nil || normalizer.Type != "NFC") {
+	if raw := s.parts["normalizer"]; !identity(raw) && text(raw, "type") != "NFC" {
 		return false
 	}
-	var kind, prefix, suffix string
-	_ = json.Unmarshal(s.model["type"], &kind) // missing from old files, but those of a BPE model have merges
-	_ = json.Unmarshal(s.model["continuing_subword_prefix"], &prefix)
-	_ = json.Unmarshal(s.model["end_of_word_suffix"], &suffix)
-	if s.model["merges"] == nil || kind != "" && kind != "BPE" || prefix != "" || suffix != "" {
-		return false
-	}
-	return !trims(s.parts["post_processor"])
+	kind, _ := s.model["type"].Text() // missing from old files, but those of a BPE model have merges
+	prefix, _ := s.model["continuing_subword_prefix"].Text()
+	suffix, _ := s.model["end_of_word_suffix"].Text()
+	return s.model["merges"] != nil && (kind == "" || kind == "BPE") && prefix == "" && suffix == "" &&
+		!trims(s.parts["post_processor"])
 }
 
 // trims reports whether a post-processor may trim white space from offsets, which can depend on a token's position.
-func trims(raw json.RawMessage) bool {
-	var s processor
-	return present(raw) && (json.Unmarshal(raw, &s) != nil || s.trims())
-}
-
-// processor is a step of a post-processor.
-type processor struct {
-	Type       string
-	Trim       *bool `json:"trim_offsets"`
-	Processors []processor
-}
-
-func (p processor) trims() bool {
-	if slices.ContainsFunc(p.Processors, processor.trims) {
-		return true
+func trims(step wire.Raw) bool {
+	processors, _ := step.Get("processors")
+	for inner := range processors.Elements() {
+		if trims(inner) {
+			return true
+		}
 	}
-	switch p.Type {
+	switch text(step, "type") {
 	case "Sequence", "TemplateProcessing":
 		return false
+	case "ByteLevel":
+		return flag(step, "trim_offsets", true)
 	}
-	return p.Type != "ByteLevel" || p.Trim == nil || *p.Trim
+	return present(step)
 }
 
 // overlap reports whether an occurrence of b can begin within an occurrence of a.

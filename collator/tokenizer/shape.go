@@ -21,23 +21,27 @@ const (
 	maxVocab          = 8 << 20  // entries in the model's vocabulary
 	maxAddedTokens    = 1 << 20  // entries of added_tokens
 	maxTokenBytes     = 16 << 10 // limit for a single added token
+	maxAddedBytes     = 16 << 20 // limit for all added tokens, of which the library makes an automaton
+	maxUnigramBytes   = 8 << 20  // limit for a Unigram vocabulary, each byte of which takes the library 350 bytes
 	maxTemplateTokens = 1 << 10  // special tokens that a template adds to a text
 	maxPipelineBytes  = 16 << 20 // limit for each of normalizer, pre_tokenizer, post_processor, decoder
 	maxPipelineDepth  = 24
+	maxPipelineSize   = 20_000 // lists and objects in all of them
 	maxPadTokens      = 1 << 20
+	maxOverlap        = 64   // windows of a truncated text that may share a token
 	maxGrowth         = 4096 // factor by which replacement may lengthen a text
 	maxPatternBytes   = 16 << 10
 	maxPatternDepth   = 32
 	maxPatternItems   = 20_000 // items of a pattern, with counted repeats written out
-	maxPatternRepeats = 10_000
 )
 
 // shape is a checked tokenizer.json, parsed just far enough to know its tokens and to write variants of it.
 type shape struct {
-	parts map[string]json.RawMessage // top level of the file
-	model map[string]json.RawMessage
+	parts map[string]wire.Raw // top level of the file
+	model map[string]wire.Raw
 	vocab map[string]int32 // the model's own
 	added []addedToken     // in file order, with the ids that the library assigns
+	size  int              // Hugging Face's len(tokenizer): the number of distinct tokens, including added ones
 }
 
 // addedToken is an entry of added_tokens. Its ID is the library's, which may differ from the file's: a token in the
@@ -55,95 +59,88 @@ type addedToken struct {
 // pipeline names the parts of a file that are trees of typed steps.
 var pipeline = []string{"normalizer", "pre_tokenizer", "post_processor", "decoder"}
 
-// readShape checks a tokenizer.json. It refuses content that makes the library end the process (by a panic or a failed
-// allocation while loading) or run without a useful bound, as observed or according to its source. The library checks
-// the rest.
+// readShape checks a tokenizer.json, and keeps its data. It refuses content that makes the library end the process (by
+// a failed allocation, or by a panic while loading or decoding; while encoding, the binding catches panics) or run
+// without a useful bound, as observed or according to its source. The library checks the rest.
 func readShape(data []byte) (*shape, error) {
 	if len(data) > MaxTokenizerBytes {
 		return nil, refuse(CodeBadTokenizer, "larger than %d bytes", MaxTokenizerBytes)
-	}
-	if !utf8.Valid(data) {
-		return nil, refuse(CodeBadTokenizer, "not UTF-8 text")
 	}
 	// The library puts file content into error messages, and a NUL in one aborts the process.
 	if at := bytes.Index(data, []byte(`\u0000`)); at >= 0 {
 		return nil, refuseAt(at, CodeBadTokenizer,
 			"a NUL character (\\u0000) at byte %d, which the library does not accept", at)
 	}
-	s := &shape{}
-	if err := json.Unmarshal(data, &s.parts); err != nil {
-		return nil, refuse(CodeBadTokenizer, "not a JSON object: %v", err)
+	top, err := wire.Parse(data, wire.Limits{})
+	if err != nil {
+		return nil, refuse(CodeBadTokenizer, "not JSON: %v", err)
 	}
-	if json.Unmarshal(s.parts["model"], &s.model) != nil || s.model == nil {
+	s := &shape{parts: members(top)}
+	if s.model = members(s.parts["model"]); s.model == nil {
 		return nil, refuse(CodeBadTokenizer, `no "model" object: this is not a Hugging Face tokenizer.json`)
 	}
 	if err := cmp.Or(s.readModel(), s.readAdded()); err != nil {
 		return nil, err
 	}
-	growth := 1.0
-	for _, part := range pipeline {
-		if len(s.parts[part]) > maxPipelineBytes {
-			return nil, refuse(CodeBadTokenizer, "%s has more than %d bytes", part, maxPipelineBytes)
+	steps := stepCheck{growth: 1}
+	for _, steps.part = range pipeline {
+		raw := s.parts[steps.part]
+		if len(raw) > maxPipelineBytes {
+			return nil, refuse(CodeBadTokenizer, "%s has more than %d bytes", steps.part, maxPipelineBytes)
 		}
-		if depthOf(s.parts[part]) > maxPipelineDepth {
-			return nil, refuse(CodeBadTokenizer, "%s is nested more than %d deep", part, maxPipelineDepth)
-		}
-		var tree any
-		if raw := s.parts[part]; raw != nil && json.Unmarshal(raw, &tree) != nil {
-			return nil, refuse(CodeBadTokenizer, "%s is malformed", part)
-		}
-		if err := checkSteps(part, tree, &growth); err != nil {
-			return nil, err
+		if problem := steps.problem(raw, 0); problem != "" {
+			return nil, refuse(CodeBadTokenizer, "%s%s", steps.part, problem)
 		}
 	}
 	return s, s.checkBatching()
 }
 
+// members returns an object's values by key, or nil for any other value. The last of repeated keys counts.
+func members(object wire.Raw) map[string]wire.Raw {
+	if object.Kind() != wire.Object {
+		return nil
+	}
+	values := map[string]wire.Raw{}
+	for key, value := range object.Members() {
+		name, _ := key.Text()
+		values[name] = value
+	}
+	return values
+}
+
 func (s *shape) readModel() error {
-	raw := bytes.TrimSpace(s.model["vocab"])
-	var tokens []string
-	var ids []int32
-	switch {
-	case bytes.HasPrefix(raw, []byte("{")):
-		list, err := wire.Parse(raw, wire.Limits{}) // loading a tokenizer takes long enough without encoding/json
-		if err != nil {
-			return refuse(CodeBadTokenizer, "model.vocab: %v", err)
-		}
-		for key, value := range list.Members() {
-			if len(tokens) == maxVocab {
-				return refuse(CodeBadTokenizer, "model.vocab has more than %d entries", maxVocab)
-			}
-			token, _ := key.Text()
-			id, ok := value.Int64()
-			if !ok || id < 0 || id > math.MaxInt32 {
-				return refuse(CodeBadTokenizer, "model.vocab: ids must be integers from 0 to %d: %q has %s",
-					math.MaxInt32, token, value)
-			}
-			tokens, ids = append(tokens, token), append(ids, int32(id))
-		}
-	case bytes.HasPrefix(raw, []byte("[")): // Unigram: [[token, score], ...]
-		var list [][]json.RawMessage
-		if err := json.Unmarshal(raw, &list); err != nil || len(list) > maxVocab {
-			return refuse(CodeBadTokenizer, "model.vocab is not a list of at most %d [token, score] pairs", maxVocab)
-		}
-		for i, pair := range list {
-			var token string
-			if len(pair) != 2 || json.Unmarshal(pair[0], &token) != nil {
-				return refuse(CodeBadTokenizer, "model.vocab[%d] is not a [token, score] pair", i)
-			}
-			tokens, ids = append(tokens, token), append(ids, int32(i))
-		}
-	default:
+	vocab := s.model["vocab"]
+	if kind := vocab.Kind(); kind != wire.Object && kind != wire.Array {
 		return refuse(CodeBadTokenizer, `model has no "vocab"`)
 	}
-	s.vocab = packVocabulary(tokens, ids)
-	// BPE cuts this prefix off the right side of every merge without checking that it is there.
-	var prefix string
-	if json.Unmarshal(s.model["continuing_subword_prefix"], &prefix) == nil && prefix != "" &&
-		s.model["merges"] != nil {
-		return s.checkMerges(prefix)
+	var tokens []string
+	var ids []int32
+	for key, value := range vocab.Members() {
+		if len(tokens) == maxVocab {
+			return refuse(CodeBadTokenizer, "model.vocab has more than %d entries", maxVocab)
+		}
+		token, _ := key.Text()
+		id, ok := value.Int64()
+		if !ok || id < 0 || id > math.MaxInt32 {
+			return refuse(CodeBadTokenizer, "model.vocab: ids must be integers from 0 to %d: %q has %s",
+				math.MaxInt32, token, value)
+		}
+		tokens, ids = append(tokens, token), append(ids, int32(id))
 	}
-	return nil
+	size := 0
+	for pair := range vocab.Elements() { // Unigram: [[token, score], ...]
+		entry := slices.Collect(pair.Elements())
+		if len(entry) != 2 || entry[0].Kind() != wire.String || len(tokens) == maxVocab {
+			return refuse(CodeBadTokenizer, "model.vocab is not a list of at most %d [token, score] pairs", maxVocab)
+		}
+		token, _ := entry[0].Text()
+		if size += len(token); size > maxUnigramBytes {
+			return refuse(CodeBadTokenizer, "model.vocab: the tokens have more than %d bytes", maxUnigramBytes)
+		}
+		tokens, ids = append(tokens, token), append(ids, int32(len(ids)))
+	}
+	s.vocab = packVocabulary(tokens, ids)
+	return s.checkMerges()
 }
 
 // packVocabulary keeps a vocabulary's tokens in a single string. As separate strings they would account for most of the
@@ -158,25 +155,24 @@ func packVocabulary(tokens []string, ids []int32) map[string]int32 {
 	return out
 }
 
-func (s *shape) checkMerges(prefix string) error {
-	var merges []json.RawMessage
-	if err := json.Unmarshal(s.model["merges"], &merges); err != nil {
-		return refuse(CodeBadTokenizer, "model.merges is not a list")
+// checkMerges checks that the right side of each merge starts with the prefix that BPE cuts off without looking.
+func (s *shape) checkMerges() error {
+	prefix, _ := s.model["continuing_subword_prefix"].Text()
+	if prefix == "" {
+		return nil
 	}
-	for i, raw := range merges {
+	i := 0
+	for merge := range s.model["merges"].Elements() {
 		var right string
-		var line string
-		var pair []string
-		if json.Unmarshal(raw, &line) == nil {
-			if _, after, ok := bytes.Cut([]byte(line), []byte(" ")); ok {
-				right = string(after)
-			}
-		} else if json.Unmarshal(raw, &pair) == nil && len(pair) == 2 {
-			right = pair[1]
+		if line, ok := merge.Text(); ok { // "left right"
+			_, right, _ = strings.Cut(line, " ")
+		} else if pair := slices.Collect(merge.Elements()); len(pair) == 2 {
+			right, _ = pair[1].Text()
 		}
 		if len(right) < len(prefix) || !utf8.ValidString(right[len(prefix):]) {
 			return refuse(CodeBadTokenizer, "model.merges[%d]: its right side does not start with continuing_subword_prefix %q", i, prefix)
 		}
+		i++
 	}
 	return nil
 }
@@ -185,13 +181,6 @@ func (s *shape) checkMerges(prefix string) error {
 // added_tokens_decoder, then named special tokens that were not listed. A token that is special only by name counts as
 // special here too: if a user types it, it must stay text, like other special tokens.
 func (s *shape) add(config *Config) error {
-	var list []json.RawMessage
-	if raw := s.parts["added_tokens"]; raw != nil {
-		if err := json.Unmarshal(raw, &list); err != nil {
-			return refuse(CodeBadTokenizer, "added_tokens is malformed: %v", err)
-		}
-	}
-	before := len(list)
 	more := slices.Clone(config.added)
 	for _, text := range config.specialTexts() {
 		if text == "" {
@@ -206,20 +195,21 @@ func (s *shape) add(config *Config) error {
 		token.ID, token.Special = 0, true
 		more = append(more, token)
 	}
-	for _, token := range more {
-		if !slices.ContainsFunc(s.added, func(t addedToken) bool { t.ID = 0; return t == token }) {
-			raw, err := json.Marshal(struct {
-				ID int `json:"id"`
-				addedToken
-			}{0, token})
-			if err != nil {
-				return err
-			}
-			list = append(list, raw)
-		}
-	}
-	if len(list) == before {
+	more = slices.DeleteFunc(more, func(token addedToken) bool {
+		return slices.ContainsFunc(s.added, func(t addedToken) bool { t.ID = 0; return t == token })
+	})
+	if len(more) == 0 {
 		return nil
+	}
+	var list []any
+	for raw := range s.parts["added_tokens"].Elements() {
+		list = append(list, json.RawMessage(raw))
+	}
+	for _, token := range more {
+		list = append(list, struct {
+			ID int `json:"id"`
+			addedToken
+		}{0, token})
 	}
 	raw, err := json.Marshal(list)
 	if err != nil {
@@ -236,22 +226,24 @@ func (s *shape) add(config *Config) error {
 
 // readAdded reads added_tokens and assigns ids as the library does (AddedVocabulary::add_tokens in tokenizers 0.22).
 func (s *shape) readAdded() error {
-	var list []addedToken
-	if raw := s.parts["added_tokens"]; raw != nil {
-		if err := json.Unmarshal(raw, &list); err != nil {
-			return refuse(CodeBadTokenizer, "added_tokens is malformed: %v", err)
-		}
-	}
-	if len(list) > maxAddedTokens {
-		return refuse(CodeBadTokenizer, "more than %d added_tokens", maxAddedTokens)
-	}
-	next := int32(len(s.vocab))
+	s.size = len(s.vocab)
 	ids := map[string]int32{}
 	seen := map[addedToken]bool{}
-	for _, token := range list {
+	n, size := 0, 0
+	for raw := range s.parts["added_tokens"].Elements() {
+		token, err := readToken(raw)
+		if err != nil {
+			return err
+		}
+		if n++; n > maxAddedTokens {
+			return refuse(CodeBadTokenizer, "more than %d added_tokens", maxAddedTokens)
+		}
 		if len(token.Content) > maxTokenBytes {
 			return refuse(CodeBadTokenizer, "an added token has %d bytes; the limit is %d", len(token.Content),
 				maxTokenBytes)
+		}
+		if size += len(token.Content); size > maxAddedBytes {
+			return refuse(CodeBadTokenizer, "added_tokens have more than %d bytes", maxAddedBytes)
 		}
 		if token.Content == "" || seen[token] {
 			continue
@@ -262,8 +254,8 @@ func (s *shape) readAdded() error {
 			id, known = s.vocab[token.Content]
 		}
 		if !known {
-			id = next
-			next++
+			id = int32(s.size)
+			s.size++
 		}
 		ids[token.Content] = id
 		token.ID = id
@@ -272,36 +264,41 @@ func (s *shape) readAdded() error {
 	return nil
 }
 
+// readToken reads an entry of added_tokens or added_tokens_decoder.
+func readToken(raw wire.Raw) (t addedToken, err error) {
+	flags := map[string]*bool{
+		"single_word": &t.SingleWord, "lstrip": &t.LStrip, "rstrip": &t.RStrip, "normalized": &t.Normalized,
+		"special": &t.Special,
+	}
+	ok := raw.Kind() == wire.Object
+	for key, value := range raw.Members() {
+		name, _ := key.Text()
+		known := true
+		if flag := flags[name]; flag != nil {
+			*flag, known = value.Bool()
+		} else if name == "content" {
+			t.Content, known = value.Text()
+		}
+		ok = ok && known
+	}
+	if !ok {
+		return t, refuse(CodeBadTokenizer, "invalid added token: %.200s", raw)
+	}
+	return t, nil
+}
+
 // checkBatching refuses padding and truncation that would allocate without bound or panic.
 func (s *shape) checkBatching() error {
-	var padding struct {
-		Strategy json.RawMessage `json:"strategy"`
-		Multiple *uint64         `json:"pad_to_multiple_of"`
+	strategy, _ := s.parts["padding"].Get("strategy")
+	fixed, _ := number(strategy, "Fixed")
+	multiple, _ := number(s.parts["padding"], "pad_to_multiple_of")
+	if n := max(fixed, multiple); n > maxPadTokens {
+		return refuse(CodeBadTokenizer, "invalid padding: %.0f tokens; the limit is %d", n, maxPadTokens)
 	}
-	if raw := s.parts["padding"]; raw != nil {
-		if err := json.Unmarshal(raw, &padding); err != nil {
-			return refuse(CodeBadTokenizer, "padding is malformed: %v", err)
-		}
-	}
-	var strategy struct{ Fixed *uint64 }
-	_ = json.Unmarshal(padding.Strategy, &strategy) // "BatchLongest" is a string: no fixed length
-	for _, n := range []*uint64{strategy.Fixed, padding.Multiple} {
-		if n != nil && *n > maxPadTokens {
-			return refuse(CodeBadTokenizer, "invalid padding: %d tokens; the limit is %d", *n, maxPadTokens)
-		}
-	}
-	var truncation struct {
-		MaxLength uint64 `json:"max_length"`
-		Stride    uint64 `json:"stride"`
-	}
-	if raw := s.parts["truncation"]; raw != nil {
-		if err := json.Unmarshal(raw, &truncation); err != nil {
-			return refuse(CodeBadTokenizer, "truncation is malformed: %v", err)
-		}
-		if truncation.Stride > 0 && truncation.Stride >= truncation.MaxLength {
-			return refuse(CodeBadTokenizer, "invalid truncation: stride %d, max_length %d", truncation.Stride,
-				truncation.MaxLength)
-		}
+	length, _ := number(s.parts["truncation"], "max_length")
+	stride, _ := number(s.parts["truncation"], "stride")
+	if stride > 0 && (length-stride)*maxOverlap < length { // the library makes all windows
+		return refuse(CodeBadTokenizer, "invalid truncation: stride %.0f, max_length %.0f", stride, length)
 	}
 	return nil
 }
@@ -311,16 +308,12 @@ func (s *shape) checkBatching() error {
 func (s *shape) fingerprint() string {
 	h := sha256.New()
 	for _, part := range []string{"added_tokens", "normalizer", "pre_tokenizer", "post_processor", "model"} {
-		var compact bytes.Buffer
-		raw := s.parts[part]
-		if raw == nil {
-			raw = json.RawMessage("null")
+		raw := wire.AppendCompact(nil, s.parts[part])
+		if len(raw) == 0 {
+			raw = []byte("null")
 		}
-		if json.Compact(&compact, raw) != nil {
-			continue // impossible, because readShape has parsed the part
-		}
-		fmt.Fprintf(h, "%s %d\n", part, compact.Len())
-		h.Write(compact.Bytes())
+		fmt.Fprintf(h, "%s %d\n", part, len(raw))
+		h.Write(raw)
 	}
 	return "sha256:" + hex.EncodeToString(h.Sum(nil))
 }
@@ -337,19 +330,6 @@ func (s *shape) maxID() int32 {
 	return largest
 }
 
-// size returns Hugging Face's len(tokenizer), the number of distinct tokens, including added ones.
-func (s *shape) size() int {
-	n := len(s.vocab)
-	seen := map[string]bool{}
-	for _, token := range s.added {
-		if _, known := s.vocab[token.Content]; !known && !seen[token.Content] {
-			seen[token.Content] = true
-			n++
-		}
-	}
-	return n
-}
-
 // variant describes how an instance of the library differs from the file.
 type variant struct {
 	specialsAsText bool // special-token look-alikes stay text
@@ -359,7 +339,7 @@ type variant struct {
 }
 
 // write serialises the file for a variant. Dropout is off in all variants, because ids must be deterministic.
-func (s *shape) write(v variant) ([]byte, error) {
+func (s *shape) write(v variant) []byte {
 	parts := maps.Clone(s.parts)
 	if !v.batching {
 		delete(parts, "truncation")
@@ -368,11 +348,7 @@ func (s *shape) write(v variant) ([]byte, error) {
 	if present(s.model["dropout"]) {
 		model := maps.Clone(s.model)
 		delete(model, "dropout")
-		raw, err := json.Marshal(model)
-		if err != nil {
-			return nil, err
-		}
-		parts["model"] = raw
+		parts["model"] = object(model)
 	}
 	if v.continued {
 		maps.Copy(parts, s.continued())
@@ -381,23 +357,24 @@ func (s *shape) write(v variant) ([]byte, error) {
 		parts["normalizer"] = nulNormalizer(parts["normalizer"])
 		parts["decoder"] = nulDecoder(parts["decoder"])
 	}
-	out := []byte("{") // by hand, because json.Marshal would parse the parts again
-	for _, name := range slices.Sorted(maps.Keys(parts)) {
+	return object(parts)
+}
+
+// object is the inverse of members.
+func object(values map[string]wire.Raw) wire.Raw {
+	out := []byte("{")
+	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if len(out) > 1 {
 			out = append(out, ',')
 		}
-		raw := parts[name]
-		if raw == nil {
-			raw = json.RawMessage("null")
-		}
-		out = append(append(wire.AppendString(out, name), ':'), raw...)
+		out = append(append(wire.AppendString(out, name), ':'), values[name]...)
 	}
-	return append(out, '}'), nil
+	return append(out, '}')
 }
 
 // continued returns the parts of the file that differ for text that is not at the start of its row.
-func (s *shape) continued() map[string]json.RawMessage {
-	parts := map[string]json.RawMessage{}
+func (s *shape) continued() map[string]wire.Raw {
+	parts := map[string]wire.Raw{}
 	for _, part := range []string{"pre_tokenizer", "post_processor"} {
 		var tree any
 		if raw := s.parts[part]; raw == nil || json.Unmarshal(raw, &tree) != nil || !continueSteps(part, tree) {

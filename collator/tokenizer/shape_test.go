@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"bytes"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -102,8 +103,8 @@ func TestAddedIDs(t *testing.T) {
 	for _, a := range s.added {
 		got = append(got, a.Content+strings.Repeat("'", int(a.ID)%10))
 	}
-	if strings.Join(got, " ") != "x'' b y''' x''" || s.maxID() != 70 || s.size() != 4 {
-		t.Errorf("got %v, largest %d, size %d", s.added, s.maxID(), s.size())
+	if strings.Join(got, " ") != "x'' b y''' x''" || s.maxID() != 70 || s.size != 4 {
+		t.Errorf("got %v, largest %d, size %d", s.added, s.maxID(), s.size)
 	}
 }
 
@@ -116,8 +117,27 @@ func TestVariantsAreJSON(t *testing.T) {
 	}
 	for _, v := range []variant{{}, {batching: true}, {nul: true, continued: true}} {
 		var parts map[string]any
-		if data, err := s.write(v); err != nil || json.Unmarshal(data, &parts) != nil || parts["a \""] == nil {
-			t.Errorf("%+v: %s, %v", v, data, err)
+		if data := s.write(v); json.Unmarshal(data, &parts) != nil || parts["a \""] == nil {
+			t.Errorf("%+v: %s", v, data)
 		}
+	}
+}
+
+// TestKeysDistinguishCase checks that keys are those that the library reads, which distinguishes case.
+func TestKeysDistinguishCase(t *testing.T) {
+	data := bytes.ReplaceAll(synthetic(t, nil), []byte(`"special":true`), []byte(`"special":true,"Special":false`))
+	data = bytes.Replace(data, []byte(`"normalizer":`), []byte(`"normalizer":{"type":"NFD","Type":"NFC"},"x":`), 1)
+	s, err := readShape(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !s.added[0].Special || independent(s) {
+		t.Errorf("got %+v, independent %v", s.added[0], independent(s))
+	}
+	c, err := ReadConfig(folder(t, map[string]string{
+		"tokenizer_config.json": `{"added_tokens_decoder": {"1": {"content": "a", "Content": "b", "special": true, "Special": false}}}`,
+	}))
+	if err != nil || len(c.added) != 1 || !c.added[0].Special || c.added[0].Content != "a" {
+		t.Errorf("got %+v, %v", c, err)
 	}
 }

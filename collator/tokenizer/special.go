@@ -2,13 +2,13 @@ package tokenizer
 
 import (
 	"bytes"
-	"encoding/json"
 	"sort"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/nat-go/nat-go/ttc/chat"
+	wire "github.com/nat-go/nat-go/ttc/json"
 )
 
 // finder finds added tokens in a text as tokenizers' AddedVocabulary::find_matches does: it takes leftmost-longest
@@ -188,15 +188,15 @@ func trimmed(content string) bool {
 }
 
 // identity reports whether a normalizer is absent or an empty sequence, and so changes nothing.
-func identity(raw json.RawMessage) bool {
-	var step struct {
-		Type        string
-		Normalizers []json.RawMessage
+func identity(normalizer wire.Raw) bool {
+	steps, _ := normalizer.Get("normalizers")
+	for range steps.Elements() {
+		return false
 	}
-	return !present(raw) || json.Unmarshal(raw, &step) == nil && step.Type == "Sequence" && len(step.Normalizers) == 0
+	return !present(normalizer) || text(normalizer, "type") == "Sequence"
 }
 
-func trimsOffsets(raw json.RawMessage) bool {
+func trimsOffsets(raw wire.Raw) bool {
 	return bytes.Contains(raw, []byte(`"ByteLevel"`)) || bytes.Contains(raw, []byte(`"RobertaProcessing"`))
 }
 

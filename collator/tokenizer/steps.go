@@ -1,127 +1,144 @@
 package tokenizer
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/binary"
-	"encoding/json"
-	"maps"
-	"slices"
+	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	wire "github.com/nat-go/nat-go/ttc/json"
 )
 
-// depthOf returns a JSON value's nesting depth, without parsing it.
-func depthOf(raw json.RawMessage) int {
-	depth, deepest, inString := 0, 0, false
-	for i := 0; i < len(raw); i++ {
-		switch c := raw[i]; {
-		case inString && c == '\\':
-			i++
-		case c == '"':
-			inString = !inString
-		case inString:
-		case c == '{' || c == '[':
-			depth++
-			deepest = max(deepest, depth)
-		case c == '}' || c == ']':
-			depth--
-		}
-	}
-	return deepest
+// stepCheck looks through a part of a file for settings that would crash the library. It goes by the settings' names,
+// not by a step's type: if the library doesn't know the type, it takes any step that has such settings.
+type stepCheck struct {
+	part   string
+	size   int     // number of lists and objects so far, in all parts
+	growth float64 // product of the factors by which replacements so far, in all parts, may lengthen a text
 }
 
-// checkSteps walks a normalizer, pre_tokenizer, post_processor or decoder and refuses settings that would crash the
-// library. growth is the product of the factors by which replacements so far may lengthen a text.
-func checkSteps(path string, node any, growth *float64) error {
-	switch node := node.(type) {
-	case []any:
-		for _, item := range node {
-			if err := checkSteps(path, item, growth); err != nil {
-				return err
-			}
+// problem returns the first such setting below node: the path of keys to it, a colon, and what is wrong with it.
+func (c *stepCheck) problem(node wire.Raw, depth int) string {
+	switch node.Kind() {
+	case wire.String: // reading a decoder with invalid text or numbers ends the process
+		if text, _ := node.Text(); !utf8.ValidString(text) {
+			return ": text with a lone surrogate"
 		}
-	case map[string]any:
-		if err := checkStep(path, node, growth); err != nil {
-			return err
+	case wire.Number:
+		if n, ok := node.Float64(); !ok || math.IsInf(n, 0) || math.IsNaN(n) {
+			return ": invalid number"
 		}
-		for _, key := range slices.Sorted(maps.Keys(node)) {
-			if err := checkSteps(path+"."+key, node[key], growth); err != nil {
-				return err
-			}
+	case wire.Array, wire.Object:
+		if depth++; depth > maxPipelineDepth {
+			return fmt.Sprintf(": nested more than %d deep", maxPipelineDepth)
+		}
+		if c.size++; c.size > maxPipelineSize {
+			return fmt.Sprintf(": more than %d lists and objects", maxPipelineSize)
 		}
 	}
-	return nil
+	for item := range node.Elements() {
+		if problem := c.problem(item, depth); problem != "" {
+			return problem
+		}
+	}
+	if problem := cmp.Or(c.step(node), checkTemplate(node)); problem != "" {
+		return problem
+	}
+	for key, value := range node.Members() {
+		if problem := cmp.Or(c.problem(key, depth), c.problem(value, depth)); problem != "" {
+			name, _ := key.Text()
+			return "." + name + problem
+		}
+	}
+	return ""
 }
 
-func checkStep(path string, step map[string]any, growth *float64) error {
-	if pattern, ok := step["Regex"].(string); ok {
-		if problem := checkPattern(pattern); problem != "" {
-			return refuse(CodeBadTokenizer, "%s: regular expression %s", path, problem)
+func (c *stepCheck) step(step wire.Raw) string {
+	regex := text(step, "Regex")
+	if wrong := checkPattern(regex); wrong != "" {
+		return ": regular expression " + wrong
+	}
+	if c.part == "decoder" && strings.ContainsAny(regex, "*+?{|(") {
+		return ": a regular expression that may backtrack, which ends the process if it takes too long"
+	}
+	if pattern, given := step.Get("pattern"); given {
+		c.growth *= max(1, float64(len(text(step, "content")))/max(1, float64(len(text(pattern, "String")))))
+	}
+	c.growth *= max(1, float64(len(text(step, "prepend"))))
+	if c.growth > maxGrowth {
+		return fmt.Sprintf(": replacements could make a text more than %d times longer", maxGrowth)
+	}
+	if _, given := step.Get("precompiled_charsmap"); given || text(step, "type") == "Precompiled" {
+		if wrong := checkCharsmap(text(step, "precompiled_charsmap")); wrong != "" {
+			return ": precompiled_charsmap " + wrong
 		}
 	}
-	content, _ := step["content"].(string)
-	switch step["type"] {
-	case "Replace":
-		shortest := 1
-		if pattern, ok := step["pattern"].(map[string]any); ok {
-			if text, ok := pattern["String"].(string); ok {
-				shortest = max(1, len(text))
-			}
-		}
-		*growth *= max(1, float64(len(content))/float64(shortest))
-		if *growth > maxGrowth {
-			return refuse(CodeBadTokenizer, "%s: replacements could make a text more than %d times longer", path, maxGrowth)
-		}
-	case "TemplateProcessing":
-		return checkTemplate(path, step)
-	case "Precompiled":
-		charsmap, _ := step["precompiled_charsmap"].(string)
-		if problem := checkCharsmap(charsmap); problem != "" {
-			return refuse(CodeBadTokenizer, "%s: precompiled_charsmap %s", path, problem)
-		}
-	case "FixedLength":
-		if length, given := step["length"].(float64); given && length < 1 {
-			return refuse(CodeBadTokenizer, "%s: FixedLength of %v", path, length)
-		}
-	case "Strip":
-		if stop, ok := step["stop"].(float64); ok && stop > 0 && strings.HasPrefix(path, "decoder") {
-			return refuse(CodeBadTokenizer, "%s: a Strip decoder with stop %v panics in the library", path, stop)
-		}
+	if length, given := number(step, "length"); given && length < 1 {
+		return fmt.Sprintf(": FixedLength of %v", length)
 	}
-	return nil
+	if stop, _ := number(step, "stop"); stop > 0 && c.part == "decoder" {
+		return fmt.Sprintf(": a Strip decoder with stop %v panics in the library", stop)
+	}
+	return ""
+}
+
+// text returns the text of a key in an object, or "" if there is none. Unlike encoding/json, it distinguishes case, as
+// the library does.
+func text(object wire.Raw, key string) string {
+	value, _ := object.Get(key)
+	text, _ := value.Text()
+	return text
+}
+
+func number(object wire.Raw, key string) (n float64, ok bool) {
+	value, _ := object.Get(key)
+	return value.Float64()
+}
+
+// flag returns the boolean of a key in an object, or absent if there is none.
+func flag(object wire.Raw, key string, absent bool) bool {
+	value, _ := object.Get(key)
+	if on, given := value.Bool(); given {
+		return on
+	}
+	return absent
 }
 
 // checkTemplate refuses a template that repeats its input or adds special tokens so often that a short text would take
 // gigabytes.
-func checkTemplate(path string, step map[string]any) error {
+func checkTemplate(step wire.Raw) string {
 	ids := map[string]int{}
-	special, _ := step["special_tokens"].(map[string]any)
-	for name, token := range special {
-		token, _ := token.(map[string]any)
-		list, _ := token["ids"].([]any)
-		ids[name] = len(list)
+	special, _ := step.Get("special_tokens")
+	for key, token := range special.Members() {
+		name, _ := key.Text()
+		list, _ := token.Get("ids")
+		ids[name] = 0
+		for range list.Elements() {
+			ids[name]++
+		}
 	}
 	for name, maxTexts := range map[string]int{"single": 1, "pair": 2} {
-		pieces, _ := step[name].([]any)
+		pieces, _ := step.Get(name)
 		texts, added := 0, 0
-		for _, piece := range pieces {
-			piece, _ := piece.(map[string]any)
-			if token, is := piece["SpecialToken"].(map[string]any); is {
-				id, _ := token["id"].(string)
-				added += max(1, ids[id])
-				continue
+		for piece := range pieces.Elements() {
+			if token, is := piece.Get("SpecialToken"); is {
+				added += max(1, ids[text(token, "id")])
+			} else {
+				texts++
 			}
-			texts++
 		}
 		if added > maxTemplateTokens {
-			return refuse(CodeBadTokenizer, "%s.%s: more than %d special tokens", path, name, maxTemplateTokens)
+			return fmt.Sprintf(".%s: more than %d special tokens", name, maxTemplateTokens)
 		}
 		if texts > maxTexts {
-			return refuse(CodeBadTokenizer, "%s.%s: the template repeats the text %d times", path, name, texts)
+			return fmt.Sprintf(".%s: the template repeats the text %d times", name, texts)
 		}
 	}
-	return nil
+	return ""
 }
 
 // checkPattern refuses regular expressions that would backtrack excessively in a backtracking engine (Oniguruma): an
@@ -153,7 +170,6 @@ type patternCheck struct {
 	at      int
 	open    []group // the whole pattern, then the open groups
 	closed  group   // the previous item
-	repeats int
 }
 
 // item checks the item that begins at c.at, and moves c.at to its last byte.
@@ -213,9 +229,6 @@ func (c *patternCheck) repeat(item *group) (wrong string) {
 	if unbounded {
 		item.repeats = true
 		c.open[len(c.open)-1].repeats = true
-		if c.repeats++; c.repeats > maxPatternRepeats {
-			return "has too many repeats"
-		}
 	}
 	// "+?" and "++" are lazy and possessive forms of one quantifier.
 	if next := c.at + 1; next < len(c.pattern) && (c.pattern[next] == '?' || c.pattern[next] == '+') {
@@ -273,8 +286,8 @@ func classEnd(pattern string, i int) int {
 // checkCharsmap walks SentencePiece's precompiled character map (a double-array trie and the replacements it points
 // into; spm_precompiled) as the library will, and refuses one in which some input would index outside of it.
 func checkCharsmap(encoded string) string {
-	data, err := base64.StdEncoding.DecodeString(encoded)
-	if err != nil {
+	data, err := base64.StdEncoding.Strict().DecodeString(encoded)
+	if err != nil || strings.ContainsAny(encoded, "\r\n") { // which Go ignores
 		return "is not base64"
 	}
 	if len(data) < 4 {

@@ -67,3 +67,7 @@ func token(content string, flags map[string]any) map[string]any {
 func metaspace(scheme string) map[string]any {
 	return map[string]any{"type": "Metaspace", "replacement": "▁", "prepend_scheme": scheme, "split": true}
 }
+
+func replaceWith(from, to string) map[string]any {
+	return map[string]any{"type": "Replace", "pattern": map[string]any{"String": from}, "content": to}
+}

@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 	"sync"
@@ -57,7 +58,6 @@ type Tokenizer struct {
 	shape       *shape
 	specials    *specials
 	fingerprint string
-	vocab       int
 	maxID       int32
 	continues   bool // a segment's tokens depend on whether it starts the row
 	cache       *cache
@@ -107,7 +107,7 @@ func New(data []byte) (*Tokenizer, error) {
 	if !available {
 		return nil, ErrUnavailable
 	}
-	return newTokenizer(data, &Config{})
+	return newTokenizer(bytes.Clone(data), &Config{})
 }
 
 func newTokenizer(data []byte, config *Config) (*Tokenizer, error) {
@@ -123,7 +123,6 @@ func newTokenizer(data []byte, config *Config) (*Tokenizer, error) {
 		shape:       s,
 		specials:    newSpecials(s),
 		fingerprint: s.fingerprint(),
-		vocab:       s.size(),
 		maxID:       s.maxID(),
 		continues:   len(s.continued()) > 0,
 		engines:     map[variant]func() (engine, error){},
@@ -154,7 +153,7 @@ func (t *Tokenizer) Fingerprint() string { return t.fingerprint }
 
 // VocabSize returns the number of distinct tokens, including added ones: Hugging Face's len(tokenizer). Ids may be
 // equal to it or larger; see MaxID.
-func (t *Tokenizer) VocabSize() int { return t.vocab }
+func (t *Tokenizer) VocabSize() int { return t.shape.size }
 
 // MaxID returns the largest id of any token; a model's embedding has at least MaxID+1 rows.
 func (t *Tokenizer) MaxID() int32 { return t.maxID }
@@ -276,10 +275,7 @@ func (t *Tokenizer) engine(v variant) (engine, error) {
 }
 
 func (t *Tokenizer) build(v variant) (e engine, err error) {
-	data, err := t.shape.write(v)
-	if err == nil {
-		e, err = newEngine(data, v.specialsAsText)
-	}
+	e, err = newEngine(t.shape.write(v), v.specialsAsText)
 	if err != nil {
 		return nil, refuse(CodeBadTokenizer, "the tokenizer library refuses the file: %v", err)
 	}
