@@ -69,6 +69,13 @@ func (c Call) framedWithoutCode(text string, head, tail []string, depth int) (f 
 		body, _, _ := strings.Cut(text, "\n(Open file:")
 		return c.read(body, depth+1), true
 	}
+	if p := pattern("prompt").FindString(tail[last]); p != "" && p == tail[last] && last > 0 {
+		body := strings.TrimRight(strings.TrimSuffix(strings.TrimRight(text, " \n"), p), " \n")
+		if i := strings.Index(body, p+" "); i >= 0 {
+			_, body, _ = strings.Cut(body[i:], "\n")
+		}
+		return c.read(body, depth+1), true
+	}
 	if strings.HasPrefix(head[0], "$ ") {
 		_, body, _ := strings.Cut(text, "\n")
 		return c.read(body, depth+1), true

@@ -74,7 +74,7 @@ var (
 		"responsecode": "code", "rescode": "code", "retcode": "code", "resultcode": "code", "stat": "status",
 		"responsemessage": "message", "responsemsg": "message", "responsetext": "message", "resmsg": "message",
 		"returnmsg": "message", "returnmessage": "message", "retmsg": "message", "resultmsg": "message",
-		"resultmessage": "message", "payload": "data", "responsedata": "data", "statusmsg": "statusmessage",
+		"resultmessage": "message", "payload": "data", "responsedata": "data", "statusmsg": "statusmessage", "codetext": "statustext",
 		"erro": "error", "erreur": "error", "fehler": "error", "errore": "error", "エラー": "error", "错误": "error",
 		"sucesso": "success", "exito": "success", "éxito": "success", "succes": "success", "succès": "success",
 		"erfolg": "success", "erfolgreich": "success", "成功": "success", "mensagem": "message", "mensaje": "message",
@@ -312,7 +312,8 @@ func anyTruthy(data json.Raw) bool {
 }
 
 var responseKey = Set(statusKeys, strings.Fields(`statustext reason reasonphrase headers body content text json data ok
-	elapsed elapsedms method responseheaders contenttype url finalurl success message`))
+	elapsed elapsedms method responseheaders contenttype url finalurl success message
+	bytes size result durationms`))
 
 // response reads an HTTP response: its status and body.
 func (c Call) response(o *object, _ int) (Verdict, bool) {
@@ -341,7 +342,8 @@ var (
 // wrapper looks inside an object that holds only the result and perhaps labels for it, such as the tool's name.
 func (c Call) wrapper(o *object, depth int) (Verdict, bool) {
 	inner := ""
-	if only := o.keys[0]; len(o.keys) == 1 && only == "responsestatus" && o.by[only].Kind() == json.Object {
+	if only := o.keys[0]; len(o.keys) == 1 && (only == "responsestatus" || strings.HasSuffix(only, "response")) &&
+		o.by[only].Kind() == json.Object {
 		return c.value(o.by[only], depth+1), true
 	}
 	for _, k := range o.keys {
@@ -452,7 +454,8 @@ func (o *object) evidence() (rule string, certain bool) {
 	})
 	no := slices.ContainsFunc(boolKeys, o.isFalse) || o.isFalse("status")
 	if no && (explained || o.reasoned()) ||
-		explained && slices.ContainsFunc(o.keys, func(k string) bool { return acted(k) && o.isFalse(k) }) {
+		(explained && o.text("title", "description") == "" || len(o.keys) > 1 && o.reasoned()) &&
+			slices.ContainsFunc(o.keys, func(k string) bool { return acted(k) && o.isFalse(k) }) {
 		return "status_object", true
 	}
 	for _, k := range statusKeys {
@@ -630,7 +633,9 @@ func (c Call) echo(name string, v json.Raw) bool {
 // only is the rule for an object that consists of a message and perhaps a code. Unless the code indicates success, the
 // wording decides.
 func (c Call) only(o *object, depth int) (Verdict, bool) {
-	if !o.only(messageKey) {
+	if slices.ContainsFunc(o.keys, func(k string) bool {
+		return !messageKey[k] && (errorKey[k] || o.by[k].Kind() != json.Null)
+	}) {
 		return Verdict{}, true
 	}
 	if slices.ContainsFunc(statusKeys, func(k string) bool {

@@ -34,7 +34,7 @@ func (t *text) refusal() Verdict {
 	l := t.head[0]
 	if l == "" || !t.one() || t.paragraphs() > 0 || strings.Count(t.all, ". ") >= 2 || matches(l, "figure") ||
 		matches(l, "generalRule") && !matches(l, "refused") || matches(l, "logLine") ||
-		matches(l, "grepLine") || strings.ContainsAny(l[:1], "{<|#>/*-0123456789") && !matches(l, "signedOff") ||
+		matches(l, "reminder") || matches(l, "grepLine") || strings.ContainsAny(l[:1], "{<|#>/*-0123456789") && !matches(l, "signedOff") ||
 		matches(l, "code") ||
 		l[0] == '[' && !strings.HasPrefix(l, "[Errno") && !matches(l, "signedOff") {
 		return Verdict{}
@@ -51,7 +51,7 @@ func (t *text) refusal() Verdict {
 		return Verdict{}
 	case matches(first, "byID"), matches(first, "undone"), t.obstacle(first) != "":
 		return failed("refusal", first)
-	case matches(first, "sought"), matches(first, "nothing"), matches(first, "done"),
+	case matches(first, "sought"), matches(first, "nothing"), done(first),
 		strings.HasSuffix(first, "?"), strings.Contains(first, "|"):
 		return Verdict{}
 	case matches(first, "told"):
@@ -69,6 +69,9 @@ func (t *text) refusal() Verdict {
 	}
 	return Verdict{}
 }
+
+// done reports whether a sentence begins by saying what was done. "Closed accounts can't be ..." does not.
+func done(s string) bool { return matches(s, "done") && !matches(s, "barred") }
 
 // sentence returns the first sentence of a line.
 func sentence(l string) string {

@@ -8,7 +8,7 @@ func (t *text) obstacle(first string) string {
 	switch {
 	case matches(first, "lacks"), matches(l, "signedOff"), matches(l, "firstDo"):
 		return first
-	case matches(l, "lacks"), matches(l, "falls"):
+	case matches(l, "lacks"), matches(l, "falls") && !matches(l, "harmless"):
 		return l
 	}
 	return ""
