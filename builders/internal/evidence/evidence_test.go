@@ -403,6 +403,9 @@ func TestClauses(t *testing.T) {
 		{``, "(venv) ann@host:~/src$ tail -1 a.log\nERROR cannot open queue\n(venv) ann@host:~/src$", false},
 		{``, "ann@host:~$ python3 a.py\nTraceback (most recent call last):\n  File \"a.py\", line 1, in f\nKeyError: 'x'\nretrying\n12 rows written\nann@host:~$", false},
 		{``, "ann@host:~$ ls\na.txt\nann@host:~$", false},
+		{`{"keystrokes": "cut list\n"}`, "ann@host:~$ ls\na.txt\nann@host:~$ cut list\ncut: you have to name a column\nann@host:~$", true},
+		{``, "ann@host:~$ ls z\nls: cannot access 'z': No such file or directory\nann@host:~$ ls\na.txt\nann@host:~$", false},
+		{``, "bash-5.2# ls z\nls: cannot access 'z': No such file or directory\nbash-5.2#", true},
 		{``, "ann@host:~$", false},
 		{``, "Current terminal state:\nuser@box:/srv$ node a.js\nnode:internal/modules/cjs/loader:1143\n  throw err;\n  ^\n\nError: Cannot find module '/srv/a.js'\n    at x (node:internal:1:1)\n\nNode.js v20.1.0\nuser@box:/srv$ ", true},
 		// git's own commands, prefixes
@@ -483,6 +486,36 @@ func TestClauses(t *testing.T) {
 		{``, "cannot use the default printer", true},
 		{``, "FATAL:  role \"ann\" does not exist", true},
 		{``, "ERROR: relation \"vault\" does not exist\nSTATEMENT: select 1\nLOG:  checkpoint complete", false},
+		// time limits and exit codes of further harnesses
+		{``, "Command executed in terminal within working directory '/srv'. Exit code: 1\nOutput:\nThe box stays shut\n", true},
+		{``, "Command executed in terminal. Exit code: 0\nOutput:\nError budget: 3 %\n", false},
+		{`{"command": "grep -c door a"}`, "Command executed in terminal. Exit code: 1\nOutput:\n0\n", false},
+		{``, "3 doors\n<bash_metadata>\nbash tool terminated command after exceeding timeout 9000 ms\n</bash_metadata>", true},
+		{``, "3 doors\n<note>\nthe lift is slow\n</note>", false},
+		{``, "Command execution timed out", true},
+		{``, "Edit #3 failed: the old text differs in its indentation", true},
+		{``, "Get \"https://vault.example/a\": EOF", true},
+		{``, "Get \"Vaults of Europe\" from the library, then read it.", false},
+		// forms' fields, logs of an execution, states
+		{``, `{"email": ["Enter a valid address, this field is required."], "age": ["A valid integer is required."]}`, true},
+		{``, `{"doors": ["The first can't be opened.", "The second is red."]}`, false},
+		{``, `{"name": ["can't be blank", "is too short (minimum is 2 characters)"]}`, true},
+		{``, `{"name": ["can't be blank"], "count": 3}`, false},
+		{``, `{"house_rules": ["Pets are not allowed.", "You must be 18."]}`, false},
+		{``, `{"quotes": ["Not all who wander are lost."]}`, false},
+		{``, `{"quotes": []}`, false},
+		{``, `{"non_field_errors": ["The two passwords differ"]}`, true},
+		{``, `{"logs": {"out": [], "err": []}, "error": {"name": "KeyError", "value": "door"}}`, true},
+		{``, `{"logs": {"out": ["a"], "err": []}, "error": {"name": "KeyError", "value": "door"}}`, false},
+		{``, `{"passed": false, "feedback": "The door can't be opened this way."}`, false},
+		// what was done, and what words mean
+		{``, "Vault 3 moved. Its key was not copied.", false},
+		{``, "You own 3 doors, 4 were requested.", true},
+		{``, "3 doors were open, 4 were painted.", false},
+		{``, "\"Access denied\" means that the guard doesn't know you.", false},
+		{``, "Ann wrote: the door could not be opened, please help", false},
+		{``, "Root cause: the hinge is invalid for this door.", false},
+		{``, "Shapes differ: (3,) and (4,)", true},
 	} {
 		t.Run(c.text, func(t *testing.T) {
 			if got := Read(c.text, Call{Arguments: json.Raw(c.arguments)}); got.Failed != c.failed {

@@ -68,13 +68,14 @@ var (
 	errorKey = Set(errorKeys)
 	// Participles that describe a state rather than the purpose of a call.
 	stateKey = Set(strings.Fields(`enabled required blocked locked expired deprecated verified connected failed closed
-		allowed muted archived suspended truncated cached shared timedout interrupted killed`))
+		allowed muted archived suspended truncated cached shared timedout interrupted killed passed matched detected`))
 	// Names that services use for the members of an envelope, mapped to the names used here.
 	alias = map[string]string{
 		"responsecode": "code", "rescode": "code", "retcode": "code", "resultcode": "code", "stat": "status",
 		"responsemessage": "message", "responsemsg": "message", "responsetext": "message", "resmsg": "message",
 		"returnmsg": "message", "returnmessage": "message", "retmsg": "message", "resultmsg": "message",
-		"resultmessage": "message", "payload": "data", "responsedata": "data", "statusmsg": "statusmessage", "codetext": "statustext",
+		"resultmessage": "message", "payload": "data", "responsedata": "data", "statusmsg": "statusmessage",
+		"codetext": "statustext", "nonfielderrors": "errors",
 		"erro": "error", "erreur": "error", "fehler": "error", "errore": "error", "エラー": "error", "错误": "error",
 		"sucesso": "success", "exito": "success", "éxito": "success", "succes": "success", "succès": "success",
 		"erfolg": "success", "erfolgreich": "success", "成功": "success", "mensagem": "message", "mensaje": "message",
@@ -394,6 +395,9 @@ var decided = Set(strings.Fields("rejected denied refused"))
 
 // errorObject reads objects that are errors or that report a failure.
 func (c Call) errorObject(o *object, depth int) (Verdict, bool) {
+	if o.rejectsFields() {
+		return failed("error_object", o.names[0]), true
+	}
 	rule, certain := o.evidence()
 	if rule == "" {
 		return c.only(o, depth)
@@ -546,6 +550,23 @@ func (o *object) shaped() (rule string, certain bool) {
 	return "", false
 }
 
+// rejectsFields reports whether each member is a form's field with a list of its faults, as Django and Rails write it.
+func (o *object) rejectsFields() bool {
+	for _, v := range o.by {
+		faults := 0
+		for e := range v.Elements() {
+			if s, _ := e.Text(); !matches(s, "fieldFault") {
+				return false
+			}
+			faults++
+		}
+		if faults == 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // issues reports whether the object is PayPal's error: its name in upper case, and the issues.
 func (o *object) issues() bool {
 	return matches(o.text("name"), "upperName") && matches(string(o.by["details"]), "issueOf")
@@ -599,7 +620,7 @@ func (c Call) foreign(o *object) []string {
 	empty := slices.ContainsFunc(o.keys, func(k string) bool { return wrapped[k] && !Truthy(o.by[k]) })
 	for i, k := range o.keys {
 		if envelope[k] || empty && around[k] || acted(k) && o.isFalse(k) ||
-			k == "state" && badStatus[strings.ToLower(o.text(k))] || ownError(k) || !Truthy(o.by[k]) ||
+			k == "state" && badStatus[strings.ToLower(o.text(k))] || ownError(k) || !anyTruthy(o.by[k]) ||
 			c.echo(o.names[i], o.by[k]) || k == "failed" ||
 			k == "name" && (o.by["stack"] != nil || o.issues()) {
 			continue
