@@ -73,7 +73,7 @@ func (c Call) framedWithoutCode(text string, head, tail []string, depth int) (f 
 		body, _, _ := strings.Cut(text, "\n(Open file:")
 		return c.read(body, depth+1), true
 	}
-	if p := pattern("prompt").FindString(tail[last]); p != "" && p == tail[last] && last > 0 {
+	if p := tail[last]; last > 0 && strings.ContainsAny(p[len(p)-1:], "$#%") && matches(p, "prompt") {
 		body := strings.TrimRight(strings.TrimSuffix(strings.TrimRight(text, " \n"), p), " \n")
 		if i := strings.LastIndex(body, p+" "); i >= 0 {
 			_, body, _ = strings.Cut(body[i:], "\n")

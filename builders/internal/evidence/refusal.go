@@ -34,8 +34,8 @@ func (t *text) refusal() Verdict {
 	l := t.head[0]
 	if l == "" || !t.one() || t.paragraphs() > 0 || strings.Count(t.all, ". ") >= 2 || matches(l, "figure") ||
 		matches(l, "generalRule") && !matches(l, "refused") || matches(l, "logLine") ||
-		matches(l, "reminder") || matches(l, "grepLine") || matches(l, "code") ||
-		strings.ContainsAny(l[:1], "{<|#>/*-0123456789") && !matches(l, "signedOff") ||
+		matches(l, "grepLine") || strings.ContainsAny(l[:1], "{<|#>/*-0123456789") && !matches(l, "signedOff") ||
+		matches(l, "code") ||
 		l[0] == '[' && !strings.HasPrefix(l, "[Errno") && !matches(l, "signedOff") {
 		return Verdict{}
 	}
