@@ -246,8 +246,10 @@ func TestWide(t *testing.T) {
 // them; no weight is trained on them.
 func TestKindsDev(t *testing.T) {
 	for name, least := range map[string]score{
-		"kinds-dev":  {found: 321, failed: 345, wrong: 4},
-		"kinds2-dev": {found: 283, failed: 287, wrong: 6},
+		"kinds-dev":   {found: 321, failed: 345, wrong: 4},
+		"kinds2-dev":  {found: 283, failed: 287, wrong: 6},
+		"kinds3":      {found: 200, failed: 210, wrong: 6},
+		"kinds3-last": {found: 72, failed: 73, wrong: 5},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, families := measure(t, name)
@@ -516,6 +518,12 @@ func TestClauses(t *testing.T) {
 		{``, "Ann wrote: the door could not be opened, please help", false},
 		{``, "Root cause: the hinge is invalid for this door.", false},
 		{``, "Shapes differ: (3,) and (4,)", true},
+		{``, "\"The door could not be opened. Never again!\" 2 of 5 stars", false},
+		{``, "“I can't find the key.”", false},
+		{``, "\"door\" can't be opened", true},
+		{``, "Hi team, the door could not be opened on Sunday. Bo", false},
+		{``, "Hi Bo, vault 7 can't be booked.", true},
+		{`{"command": "scp a b:"}`, "ssh: Could not resolve hostname b: Name or service not known\nlost connection", true},
 	} {
 		t.Run(c.text, func(t *testing.T) {
 			if got := Read(c.text, Call{Arguments: json.Raw(c.arguments)}); got.Failed != c.failed {
