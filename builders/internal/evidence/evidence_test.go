@@ -248,7 +248,7 @@ func TestKindsDev(t *testing.T) {
 	for name, least := range map[string]score{
 		"kinds-dev":   {found: 321, failed: 345, wrong: 4},
 		"kinds2-dev":  {found: 283, failed: 287, wrong: 6},
-		"kinds3":      {found: 200, failed: 210, wrong: 6},
+		"kinds3":      {found: 203, failed: 210, wrong: 5},
 		"kinds3-last": {found: 72, failed: 73, wrong: 5},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -522,6 +522,12 @@ func TestClauses(t *testing.T) {
 		{``, "“I can't find the key.”", false},
 		{``, "\"door\" can't be opened", true},
 		{``, "Hi team, the door could not be opened on Sunday. Bo", false},
+		{``, "Deposit of 9.50 paid. The rest was not charged.", false},
+		{``, "The vault is being counted; doors can't be opened now.", true},
+		{``, "Key 4 created. It can be used now.", false},
+		{``, "[vaults] VaultError: no room", true},
+		{``, "[vaults] VaultError: no room\n[vaults] another one was found\n[vaults] stored", false},
+		{``, "Not executed: the guard is away", true},
 		{``, "Hi Bo, vault 7 can't be booked.", true},
 		{`{"command": "scp a b:"}`, "ssh: Could not resolve hostname b: Name or service not known\nlost connection", true},
 	} {
