@@ -57,6 +57,7 @@ var (
 		errormsg errorsummary functionerror errortext exceptiontype`)
 	whyKeys = strings.Fields(`why reasons message msg detail details reason title description moreinfo hint suggestion
 		help explanation cause`)
+	toldKeys   = slices.Concat(errorKeys, whyKeys)
 	statusKeys = strings.Fields("status statuscode httpstatus httpstatuscode code cod returncode")
 	boolKeys   = strings.Fields("success ok succeeded successful issuccess")
 	frameKeys  = strings.Fields(`type requestid traceid correlationid fbtraceid param data result results response
@@ -255,7 +256,7 @@ func (c Call) flagged(o *object, _ int) (Verdict, bool) {
 
 // words returns text to quote: the error message in an object, or else the names of its members.
 func (o *object) words() string {
-	for _, k := range append(slices.Clone(errorKeys), whyKeys...) {
+	for _, k := range toldKeys {
 		switch v := o.by[k]; v.Kind() {
 		case json.String:
 			if s, _ := v.Text(); strings.TrimSpace(s) != "" {
@@ -453,13 +454,13 @@ var failureKeys = []string{"failurereason", "failuremessage", "errorreason", "st
 // evidence returns the rule for the member that indicates a failure. certain means that the member is about this call,
 // not about the item that was queried.
 func (o *object) evidence() (rule string, certain bool) {
-	explained := slices.ContainsFunc(slices.Concat(errorKeys, whyKeys), func(k string) bool {
+	explained := slices.ContainsFunc(toldKeys, func(k string) bool {
 		return Truthy(o.by[k]) && !isCode(k)
 	})
 	no := slices.ContainsFunc(boolKeys, o.isFalse) || o.isFalse("status")
 	if no && (explained || o.reasoned()) ||
-		(explained && o.text("title", "description") == "" || len(o.keys) > 1 && o.reasoned()) &&
-			slices.ContainsFunc(o.keys, func(k string) bool { return acted(k) && o.isFalse(k) }) {
+		slices.ContainsFunc(o.keys, func(k string) bool { return acted(k) && o.isFalse(k) }) &&
+			(explained && o.text("title", "description") == "" || len(o.keys) > 1 && o.reasoned()) {
 		return "status_object", true
 	}
 	for _, k := range statusKeys {
@@ -552,9 +553,9 @@ func (o *object) shaped() (rule string, certain bool) {
 
 // rejectsFields reports whether each member is a form's field with a list of its faults, as Django and Rails write it.
 func (o *object) rejectsFields() bool {
-	for _, v := range o.by {
+	for _, k := range o.keys {
 		faults := 0
-		for e := range v.Elements() {
+		for e := range o.by[k].Elements() {
 			if s, _ := e.Text(); !matches(s, "fieldFault") {
 				return false
 			}
@@ -655,7 +656,7 @@ func (c Call) echo(name string, v json.Raw) bool {
 // wording decides.
 func (c Call) only(o *object, depth int) (Verdict, bool) {
 	if slices.ContainsFunc(o.keys, func(k string) bool {
-		return !messageKey[k] && (errorKey[k] || o.by[k].Kind() != json.Null)
+		return !messageKey[k] && (o.by[k].Kind() != json.Null || errorKey[k])
 	}) {
 		return Verdict{}, true
 	}
