@@ -245,8 +245,19 @@ func TestWide(t *testing.T) {
 // 276 of the 345 failures were found and 12 other results were wrong. Rules were then written for the formats among
 // them; no weight is trained on them.
 func TestKindsDev(t *testing.T) {
-	if s, families := measure(t, "kinds-dev"); s.found < 307 || s.wrong > 5 || s.failed != 345 {
-		t.Errorf("%+v, precision %.3f, recall %.3f\n%s", s, s.precision(), s.recall(), table(s, families))
+	for name, least := range map[string]score{
+		"kinds-dev":   {found: 321, failed: 345, wrong: 4},
+		"kinds2-dev":  {found: 283, failed: 287, wrong: 6},
+		"kinds3":      {found: 203, failed: 210, wrong: 5},
+		"kinds3-last": {found: 72, failed: 73, wrong: 5},
+		"kinds4-last": {found: 46, failed: 47},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, families := measure(t, name)
+			if s.found < least.found || s.wrong > least.wrong || s.failed != least.failed {
+				t.Errorf("%+v, precision %.3f, recall %.3f\n%s", s, s.precision(), s.recall(), table(s, families))
+			}
+		})
 	}
 }
 
@@ -371,6 +382,155 @@ func TestFormsElsewhere(t *testing.T) {
 		{`{"command": "python a.py"}`, "# Vaults\n# Doors: 10\n" + crash, true},
 		{`{"command": "cat a.md"}`, "# Vaults\n# Doors: 10\n" + crash, false},
 		{`{"code": "print(open('a.md').read())"}`, "# Vaults\n# Doors: 10\n" + crash, false},
+	} {
+		t.Run(c.text, func(t *testing.T) {
+			if got := Read(c.text, Call{Arguments: json.Raw(c.arguments)}); got.Failed != c.failed {
+				t.Errorf("%s %q: %+v", c.arguments, c.text, got)
+			}
+		})
+	}
+}
+
+// TestClauses checks forms that were added together: a terminal's screen, a program's own commands, objects whose flag is
+// explained by a remark, and sentences whose last clause says that nothing was done. Each has texts that look like it
+// and report success, or describe something.
+func TestClauses(t *testing.T) {
+	for _, c := range []struct {
+		arguments, text string
+		failed          bool
+	}{
+		// prompt
+		{`{"keystrokes":"ls /x\n"}`, "New Terminal Output:\nroot@9f2c:/app# ls /x\nls: cannot access '/x': No such file or directory\nroot@9f2c:/app#", true},
+		{``, "root@9f2c:/app# python3 t.py\nTraceback (most recent call last):\n  File \"t.py\", line 1, in <module>\nValueError: bad\nroot@9f2c:/app#", true},
+		{``, "(venv) ann@host:~/src$ ./run\nbash: ./run: Permission denied\n(venv) ann@host:~/src$", true},
+		{``, "(venv) ann@host:~/src$ tail -1 a.log\nERROR cannot open queue\n(venv) ann@host:~/src$", false},
+		{``, "ann@host:~$ python3 a.py\nTraceback (most recent call last):\n  File \"a.py\", line 1, in f\nKeyError: 'x'\nretrying\n12 rows written\nann@host:~$", false},
+		{``, "ann@host:~$ ls\na.txt\nann@host:~$", false},
+		{`{"keystrokes": "cut list\n"}`, "ann@host:~$ ls\na.txt\nann@host:~$ cut list\ncut: you have to name a column\nann@host:~$", true},
+		{``, "ann@host:~$ ls z\nls: cannot access 'z': No such file or directory\nann@host:~$ ls\na.txt\nann@host:~$", false},
+		{``, "bash-5.2# ls z\nls: cannot access 'z': No such file or directory\nbash-5.2#", true},
+		{``, "ann@host:~$", false},
+		{``, "Current terminal state:\nuser@box:/srv$ node a.js\nnode:internal/modules/cjs/loader:1143\n  throw err;\n  ^\n\nError: Cannot find module '/srv/a.js'\n    at x (node:internal:1:1)\n\nNode.js v20.1.0\nuser@box:/srv$ ", true},
+		// git's own commands, prefixes
+		{`{"command":"git merge nope"}`, "merge: nope - not something we can merge", true},
+		{`{"command":"git stash pop"}`, "stash: nothing to pop, no entries are present", true},
+		{`{"command":"env -Z ls"}`, "env: option requires a valid value -- 'Z'", true},
+		{`{"command":"nohup"}`, "nohup: must name a command to run", true},
+		{`{"command":"sudo ls"}`, "sudo: ann is not in the sudoers file", true},
+		{`{"command":"time make"}`, "make: nothing to be done for 'all'.", false},
+		{`{"command":"git log -1"}`, "log: rotate the files, they must not grow", false},
+		// echoes
+		{`{"command":"test -d out || echo \"cannot find out, starting afresh\""}`, "cannot find out, starting afresh", false},
+		{`{"command":"which rg || echo 'rg not found'"}`, "rg not found", false},
+		{`{"command":"(cd vault || { echo 'no such vault'; }) && ls"}`, "no such vault", false},
+		{`{"command":"cp a b || echo 'copy failed'; ls z"}`, "ls: cannot access 'z': No such file or directory", true},
+		{`{"command":"cat a || echo none; frob"}`, "bash: frob: command not found", true},
+		// objects
+		{``, `{"moved": false, "comment": "The target folder does not exist"}`, true},
+		{``, `{"archived": false, "note": "Weekly plan for the garden"}`, false},
+		{``, `{"refunded": false, "info": "Order 7 is not eligible for a refund"}`, true},
+		{``, `{"charged": false}`, false},
+		{``, `{"deleted": false, "title": "Old notes", "owner": "ann"}`, false},
+		{``, `{"order": null, "message": "No order with number 77 exists"}`, true},
+		{``, `{"hits": null, "message": "No results"}`, false},
+		{``, `{"error": null, "message": "Vault cannot be found"}`, false},
+		{``, `{"next": null, "message": "Saved"}`, false},
+		{``, `{"LookupResponse": {"error": {"code": "NotFound", "message": "no vault 7"}}}`, true},
+		{``, `{"LookupResponse": {"vault": 7, "last_error": "door open"}}`, false},
+		{``, `{"searchResponse": {"status": "ok", "errors": []}}`, false},
+		{``, `{"url":"https://vault.example/a","code":503,"codeText":"Service Unavailable","bytes":12,"result":"","durationMs":40}`, true},
+		{``, `{"url":"https://vault.example/a","code":200,"codeText":"OK","bytes":12,"result":"Error handling in Go","durationMs":40}`, false},
+		// frameworks
+		{``, "Found multiple occurrences of the search block in a.go; nothing was replaced", true},
+		{``, "Found 3 matches for the vault in 2 files", false},
+		{``, "Found several matches for old_str. Add context.", true},
+		{``, "<path>a.py</path>\nThe patch was not applied\n\n<error_message>\nline 3 differs\n</error_message>", true},
+		{``, "<path>a.xml</path>\n<content>\n1 | <error>\n2 | no room\n</content>", false},
+		{``, "<name>log</name>\nall good\n<entries>\n<error>old</error>\n</entries>", false},
+		{``, "command failed in sandbox: read-only file system", true},
+		{``, "Two tests failed in CI: vault_test, door_test", false},
+		{``, "Calculator.run(\"2+\") raised error: unexpected end", true},
+		{``, "The vault raised errors for years before it was fixed; the handbook lists all of them.", false},
+		// sentences
+		{``, "The position is beyond display limits.", true},
+		{``, "Index 9 lies outside array bounds", true},
+		{``, "Deleted vaults can't be opened.", true},
+		{``, "Signed contracts may not be edited.", true},
+		{``, "Deleted 3 vaults. They can be restored for 30 days.", false},
+		{``, "Closed 2 doors", false},
+		{``, "Guest 4 is 15 years old. Account not opened.", true},
+		{``, "The lift is in use until 14:00; nothing was booked.", true},
+		{``, "Dates lie in different years. No invoice was issued.", true},
+		{``, "The visa lapsed in May. Application not submitted.", true},
+		{``, "Dry run: 3 doors to paint. Nothing written.", false},
+		{``, "Compared both folders: identical. Nothing copied, no files updated.", false},
+		{``, "Checked 12 rows. No changes made.", false},
+		{``, "Subscription cancelled. No invoice was issued.", false},
+		{``, "All images are already optimised. No files written.", false},
+		{``, "Backup finished in 3 s, no snapshot created.", false},
+		{``, "Formatted 3 files, no changes made.", false},
+		{``, "Rooms 4 and 5 are free on Monday, not booked.", false},
+		{``, "The gardener came on Monday; no report was filed.", false},
+		{``, "Postcode and city differ. Please re-enter the address.", true},
+		{``, "Slot 7 has gone; please choose another day.", true},
+		{``, "The tunnel takes at most nine cars; twelve were given.", true},
+		{``, "The code fails the Luhn check.", true},
+		{``, "The build fails the nightly check.", false},
+		{``, "Do not forget to lock the vault; the alarm fails at night.", false},
+		{``, "Never leave the door open: the lock must be shut.", false},
+		{``, "Don't have access to vault 7.", true},
+		{``, "Do not have permission to open vault 7", true},
+		{``, "Uploads fail when the disk is full; the page then shows 507. Free some space.", false},
+		{``, "Login fails if the clock is wrong. Set it with ntpdate.", false},
+		{``, "A 503 response means the server is overloaded.", false},
+		{``, "503 Service Unavailable: the vault is down", true},
+		{``, "could not read settings.toml, using defaults\n4 doors loaded", false},
+		{``, "cannot reach cache; fallback used", false},
+		{``, "cannot use the default printer", true},
+		{``, "FATAL:  role \"ann\" does not exist", true},
+		{``, "ERROR: relation \"vault\" does not exist\nSTATEMENT: select 1\nLOG:  checkpoint complete", false},
+		// time limits and exit codes of further harnesses
+		{``, "Command executed in terminal within working directory '/srv'. Exit code: 1\nOutput:\nThe box stays shut\n", true},
+		{``, "Command executed in terminal. Exit code: 0\nOutput:\nError budget: 3 %\n", false},
+		{`{"command": "grep -c door a"}`, "Command executed in terminal. Exit code: 1\nOutput:\n0\n", false},
+		{``, "3 doors\n<bash_metadata>\nbash tool terminated command after exceeding timeout 9000 ms\n</bash_metadata>", true},
+		{``, "3 doors\n<note>\nthe lift is slow\n</note>", false},
+		{``, "Command execution timed out", true},
+		{``, "Edit #3 failed: the old text differs in its indentation", true},
+		{``, "Get \"https://vault.example/a\": EOF", true},
+		{``, "Get \"Vaults of Europe\" from the library, then read it.", false},
+		// forms' fields, logs of an execution, states
+		{``, `{"email": ["Enter a valid address, this field is required."], "age": ["A valid integer is required."]}`, true},
+		{``, `{"doors": ["The first can't be opened.", "The second is red."]}`, false},
+		{``, `{"name": ["can't be blank", "is too short (minimum is 2 characters)"]}`, true},
+		{``, `{"name": ["can't be blank"], "count": 3}`, false},
+		{``, `{"house_rules": ["Pets are not allowed.", "You must be 18."]}`, false},
+		{``, `{"quotes": ["Not all who wander are lost."]}`, false},
+		{``, `{"quotes": []}`, false},
+		{``, `{"non_field_errors": ["The two passwords differ"]}`, true},
+		{``, `{"logs": {"out": [], "err": []}, "error": {"name": "KeyError", "value": "door"}}`, true},
+		{``, `{"logs": {"out": ["a"], "err": []}, "error": {"name": "KeyError", "value": "door"}}`, false},
+		{``, `{"passed": false, "feedback": "The door can't be opened this way."}`, false},
+		// what was done, and what words mean
+		{``, "Vault 3 moved. Its key was not copied.", false},
+		{``, "You own 3 doors, 4 were requested.", true},
+		{``, "3 doors were open, 4 were painted.", false},
+		{``, "\"Access denied\" means that the guard doesn't know you.", false},
+		{``, "Ann wrote: the door could not be opened, please help", false},
+		{``, "Root cause: the hinge is invalid for this door.", false},
+		{``, "Shapes differ: (3,) and (4,)", true},
+		{``, "\"The door could not be opened. Never again!\" 2 of 5 stars", false},
+		{``, "“I can't find the key.”", false},
+		{``, "\"door\" can't be opened", true},
+		{``, "Hi team, the door could not be opened on Sunday. Bo", false},
+		{``, "Deposit of 9.50 paid. The rest was not charged.", false},
+		{``, "The vault is being counted; doors can't be opened now.", true},
+		{``, "Key 4 created. It can be used now.", false},
+		{``, "[vaults] VaultError: no room", true},
+		{``, "[vaults] VaultError: no room\n[vaults] another one was found\n[vaults] stored", false},
+		{``, "Not executed: the guard is away", true},
+		{``, "Hi Bo, vault 7 can't be booked.", true},
+		{`{"command": "scp a b:"}`, "ssh: Could not resolve hostname b: Name or service not known\nlost connection", true},
 	} {
 		t.Run(c.text, func(t *testing.T) {
 			if got := Read(c.text, Call{Arguments: json.Raw(c.arguments)}); got.Failed != c.failed {

@@ -53,7 +53,11 @@ func (c Call) frame(text string, depth int) (f Verdict, framed bool) {
 			return c.exited(m[1], l, text), true
 		}
 	}
-	if l := tail[len(tail)-1]; matches(l, "cutOff") {
+	l := tail[len(tail)-1]
+	if strings.HasPrefix(l, "</") && len(tail) > 1 {
+		l = tail[len(tail)-2]
+	}
+	if matches(l, "cutOff") {
 		return failed("time_limit", l), true
 	}
 	if matches(head[0], "timeLimit") && len(text) < 2000 {
@@ -67,6 +71,13 @@ func (c Call) framedWithoutCode(text string, head, tail []string, depth int) (f 
 	last := len(tail) - 1
 	if last > 0 && strings.HasSuffix(tail[last], "$") && strings.HasPrefix(tail[last-1], "(Current directory:") {
 		body, _, _ := strings.Cut(text, "\n(Open file:")
+		return c.read(body, depth+1), true
+	}
+	if p := tail[last]; last > 0 && strings.ContainsAny(p[len(p)-1:], "$#%") && matches(p, "prompt") {
+		body := strings.TrimRight(strings.TrimSuffix(strings.TrimRight(text, " \n"), p), " \n")
+		if i := strings.LastIndex(body, p+" "); i >= 0 {
+			_, body, _ = strings.Cut(body[i:], "\n")
+		}
 		return c.read(body, depth+1), true
 	}
 	if strings.HasPrefix(head[0], "$ ") {
@@ -190,7 +201,7 @@ func base(path string) string { return path[strings.LastIndexByte(path, '/')+1:]
 
 // command returns the command line that the call ran, if any.
 func (c Call) command() string {
-	for _, key := range []string{"command", "cmd", "input", "script", "commands"} {
+	for _, key := range []string{"command", "cmd", "input", "script", "commands", "keystrokes"} {
 		v := member(c.Arguments, key)
 		if s, ok := v.Text(); ok {
 			return s[:min(len(s), 4096)]

@@ -42,7 +42,7 @@ func (c Call) weigh(t *text, f Verdict) Verdict {
 	if t.count < 3 && !strings.ContainsAny(t.all, "'_") {
 		least = 3 * sure // few words say little
 	}
-	if f.Rule != "" && !f.Failed || f.Rule == "" && matches(t.head[0], "done") {
+	if f.Rule != "" && !f.Failed || f.Rule == "" && done(t.head[0]) {
 		return f
 	}
 	switch n := c.weight(c.features(t.all, f)); {

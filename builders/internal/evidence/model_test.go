@@ -24,7 +24,7 @@ type weighed struct {
 }
 
 // untrained are the labelled sets that no weight is trained from.
-var untrained = []string{"kinds-dev", "public-last", "wide", "wide-last", "prose-last"}
+var untrained = []string{"kinds-dev", "kinds2-dev", "kinds3", "kinds3-last", "kinds4-last", "public-last", "wide", "wide-last", "prose-last"}
 
 // allWeighed returns the texts of all labelled sets except the untrained ones.
 func allWeighed(t *testing.T) (out []weighed) {

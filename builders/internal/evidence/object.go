@@ -57,6 +57,7 @@ var (
 		errormsg errorsummary functionerror errortext exceptiontype`)
 	whyKeys = strings.Fields(`why reasons message msg detail details reason title description moreinfo hint suggestion
 		help explanation cause`)
+	toldKeys   = slices.Concat(errorKeys, whyKeys)
 	statusKeys = strings.Fields("status statuscode httpstatus httpstatuscode code cod returncode")
 	boolKeys   = strings.Fields("success ok succeeded successful issuccess")
 	frameKeys  = strings.Fields(`type requestid traceid correlationid fbtraceid param data result results response
@@ -68,13 +69,14 @@ var (
 	errorKey = Set(errorKeys)
 	// Participles that describe a state rather than the purpose of a call.
 	stateKey = Set(strings.Fields(`enabled required blocked locked expired deprecated verified connected failed closed
-		allowed muted archived suspended truncated cached shared timedout interrupted killed`))
+		allowed muted archived suspended truncated cached shared timedout interrupted killed passed matched detected`))
 	// Names that services use for the members of an envelope, mapped to the names used here.
 	alias = map[string]string{
 		"responsecode": "code", "rescode": "code", "retcode": "code", "resultcode": "code", "stat": "status",
 		"responsemessage": "message", "responsemsg": "message", "responsetext": "message", "resmsg": "message",
 		"returnmsg": "message", "returnmessage": "message", "retmsg": "message", "resultmsg": "message",
 		"resultmessage": "message", "payload": "data", "responsedata": "data", "statusmsg": "statusmessage",
+		"codetext": "statustext", "nonfielderrors": "errors",
 		"erro": "error", "erreur": "error", "fehler": "error", "errore": "error", "エラー": "error", "错误": "error",
 		"sucesso": "success", "exito": "success", "éxito": "success", "succes": "success", "succès": "success",
 		"erfolg": "success", "erfolgreich": "success", "成功": "success", "mensagem": "message", "mensaje": "message",
@@ -254,7 +256,7 @@ func (c Call) flagged(o *object, _ int) (Verdict, bool) {
 
 // words returns text to quote: the error message in an object, or else the names of its members.
 func (o *object) words() string {
-	for _, k := range append(slices.Clone(errorKeys), whyKeys...) {
+	for _, k := range toldKeys {
 		switch v := o.by[k]; v.Kind() {
 		case json.String:
 			if s, _ := v.Text(); strings.TrimSpace(s) != "" {
@@ -312,7 +314,8 @@ func anyTruthy(data json.Raw) bool {
 }
 
 var responseKey = Set(statusKeys, strings.Fields(`statustext reason reasonphrase headers body content text json data ok
-	elapsed elapsedms method responseheaders contenttype url finalurl success message`))
+	elapsed elapsedms method responseheaders contenttype url finalurl success message
+	bytes size result durationms`))
 
 // response reads an HTTP response: its status and body.
 func (c Call) response(o *object, _ int) (Verdict, bool) {
@@ -341,7 +344,8 @@ var (
 // wrapper looks inside an object that holds only the result and perhaps labels for it, such as the tool's name.
 func (c Call) wrapper(o *object, depth int) (Verdict, bool) {
 	inner := ""
-	if only := o.keys[0]; len(o.keys) == 1 && only == "responsestatus" && o.by[only].Kind() == json.Object {
+	if only := o.keys[0]; len(o.keys) == 1 && (only == "responsestatus" || strings.HasSuffix(only, "response")) &&
+		o.by[only].Kind() == json.Object {
 		return c.value(o.by[only], depth+1), true
 	}
 	for _, k := range o.keys {
@@ -392,6 +396,9 @@ var decided = Set(strings.Fields("rejected denied refused"))
 
 // errorObject reads objects that are errors or that report a failure.
 func (c Call) errorObject(o *object, depth int) (Verdict, bool) {
+	if o.rejectsFields() {
+		return failed("error_object", o.names[0]), true
+	}
 	rule, certain := o.evidence()
 	if rule == "" {
 		return c.only(o, depth)
@@ -447,12 +454,13 @@ var failureKeys = []string{"failurereason", "failuremessage", "errorreason", "st
 // evidence returns the rule for the member that indicates a failure. certain means that the member is about this call,
 // not about the item that was queried.
 func (o *object) evidence() (rule string, certain bool) {
-	explained := slices.ContainsFunc(slices.Concat(errorKeys, whyKeys), func(k string) bool {
+	explained := slices.ContainsFunc(toldKeys, func(k string) bool {
 		return Truthy(o.by[k]) && !isCode(k)
 	})
 	no := slices.ContainsFunc(boolKeys, o.isFalse) || o.isFalse("status")
 	if no && (explained || o.reasoned()) ||
-		explained && slices.ContainsFunc(o.keys, func(k string) bool { return acted(k) && o.isFalse(k) }) {
+		slices.ContainsFunc(o.keys, func(k string) bool { return acted(k) && o.isFalse(k) }) &&
+			(explained && o.text("title", "description") == "" || len(o.keys) > 1 && o.reasoned()) {
 		return "status_object", true
 	}
 	for _, k := range statusKeys {
@@ -543,6 +551,23 @@ func (o *object) shaped() (rule string, certain bool) {
 	return "", false
 }
 
+// rejectsFields reports whether each member is a form's field with a list of its faults, as Django and Rails write it.
+func (o *object) rejectsFields() bool {
+	for _, k := range o.keys {
+		faults := 0
+		for e := range o.by[k].Elements() {
+			if s, _ := e.Text(); !matches(s, "fieldFault") {
+				return false
+			}
+			faults++
+		}
+		if faults == 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // issues reports whether the object is PayPal's error: its name in upper case, and the issues.
 func (o *object) issues() bool {
 	return matches(o.text("name"), "upperName") && matches(string(o.by["details"]), "issueOf")
@@ -596,7 +621,7 @@ func (c Call) foreign(o *object) []string {
 	empty := slices.ContainsFunc(o.keys, func(k string) bool { return wrapped[k] && !Truthy(o.by[k]) })
 	for i, k := range o.keys {
 		if envelope[k] || empty && around[k] || acted(k) && o.isFalse(k) ||
-			k == "state" && badStatus[strings.ToLower(o.text(k))] || ownError(k) || !Truthy(o.by[k]) ||
+			k == "state" && badStatus[strings.ToLower(o.text(k))] || ownError(k) || !anyTruthy(o.by[k]) ||
 			c.echo(o.names[i], o.by[k]) || k == "failed" ||
 			k == "name" && (o.by["stack"] != nil || o.issues()) {
 			continue
@@ -630,7 +655,9 @@ func (c Call) echo(name string, v json.Raw) bool {
 // only is the rule for an object that consists of a message and perhaps a code. Unless the code indicates success, the
 // wording decides.
 func (c Call) only(o *object, depth int) (Verdict, bool) {
-	if !o.only(messageKey) {
+	if slices.ContainsFunc(o.keys, func(k string) bool {
+		return !messageKey[k] && (o.by[k].Kind() != json.Null || errorKey[k])
+	}) {
 		return Verdict{}, true
 	}
 	if slices.ContainsFunc(statusKeys, func(k string) bool {

@@ -51,7 +51,7 @@ func (t *text) refusal() Verdict {
 		return Verdict{}
 	case matches(first, "byID"), matches(first, "undone"), t.obstacle(first) != "":
 		return failed("refusal", first)
-	case matches(first, "sought"), matches(first, "nothing"), matches(first, "done"),
+	case matches(first, "sought"), matches(first, "nothing"), done(first),
 		strings.HasSuffix(first, "?"), strings.Contains(first, "|"):
 		return Verdict{}
 	case matches(first, "told"):
@@ -69,6 +69,9 @@ func (t *text) refusal() Verdict {
 	}
 	return Verdict{}
 }
+
+// done reports whether a sentence begins by saying what was done. "Closed accounts can't be ..." does not.
+func done(s string) bool { return matches(s, "done") && !matches(s, "barred") }
 
 // sentence returns the first sentence of a line.
 func sentence(l string) string {

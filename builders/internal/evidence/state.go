@@ -6,9 +6,9 @@ import "strings"
 func (t *text) obstacle(first string) string {
 	l := t.head[0]
 	switch {
-	case matches(first, "lacks"), matches(l, "signedOff"), matches(l, "firstDo"):
+	case matches(first, "lacks"), matches(l, "firstDo"):
 		return first
-	case matches(l, "lacks"), matches(l, "falls"):
+	case l != first && matches(l, "lacks"), matches(l, "falls") && !matches(l, "harmless"):
 		return l
 	}
 	return ""

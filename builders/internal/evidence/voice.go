@@ -148,8 +148,11 @@ func starts(command, program string) bool {
 	parts := strings.FieldsFunc(command, func(r rune) bool { return strings.ContainsRune(";&|\n(", r) })
 	for _, part := range parts {
 		words := strings.Fields(part)
-		for len(words) > 1 && (strings.Contains(words[0], "=") || prefixes[words[0]]) {
+		for len(words) > 1 && words[0] != program && (strings.Contains(words[0], "=") || prefixes[words[0]]) {
 			words = words[1:]
+		}
+		if len(words) > 1 && words[0] == "git" && words[1] == program {
+			return true // its commands speak for themselves
 		}
 		if len(words) == 0 {
 			continue

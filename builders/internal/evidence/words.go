@@ -55,7 +55,7 @@ func (c Call) words(text string) Verdict {
 		return nearMiss(f.Rule, f.Quote, "the text describes how the failure was handled")
 	case f.Failed && f.Rule == "error_prefix" && len(t.head) > 1 && matches(t.last(), "wellEnded"):
 		return nearMiss(f.Rule, f.Quote, "the program continued and reported success")
-	case f.Failed && matches(c.command(), "providedFor"):
+	case f.Failed && c.providesFor(f.Quote):
 		return nearMiss(f.Rule, f.Quote, "the command provides for a failure")
 	case len(t.head) == 1 && matches(t.head[0], "defines"):
 		return nearMiss(f.Rule, f.Quote, "the text says what the error means")
@@ -71,6 +71,12 @@ func (c Call) words(text string) Verdict {
 		}
 	}
 	return f
+}
+
+// providesFor reports whether the command continues after failures, or prints the line itself if another program fails.
+func (c Call) providesFor(line string) bool {
+	command := c.command()
+	return matches(command, "providedFor") || matches(command, "echoes") && strings.Contains(command, line)
 }
 
 // crashed reports whether a traceback ends the output of the program that the call runs, rather than a file that it
