@@ -12,6 +12,7 @@ import (
 
 	"github.com/zeebo/xxh3"
 
+	"github.com/nat-go/nat-go/internal/tensors"
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
@@ -328,9 +329,9 @@ func appendRow(dst []byte, r *Row) ([]byte, error) {
 			ends = append(ends, int32(t.Start), int32(t.End))
 		}
 		put(sideFields{uint32(len(s.IDs)), uint32(len(s.Trained)), uint32(len(s.LogProbs))})
-		put(s.IDs)
-		put(ends)
-		put(s.LogProbs)
+		for _, list := range [][]byte{tensors.Bytes(s.IDs), tensors.Bytes(ends), tensors.Bytes(s.LogProbs)} {
+			dst = append(dst, list...)
+		}
 	}
 	return dst, err
 }
@@ -363,9 +364,9 @@ func readRow(b []byte) (*Row, error) {
 		if n.LogProbs > 0 {
 			s.LogProbs = make([]float32, n.LogProbs)
 		}
-		d.read(s.IDs)
-		d.read(ends)
-		d.read(s.LogProbs)
+		for _, list := range [][]byte{tensors.Bytes(s.IDs), tensors.Bytes(ends), tensors.Bytes(s.LogProbs)} {
+			copy(list, d.bytes(len(list)))
+		}
 		for k := range s.Trained {
 			s.Trained[k] = chat.Span{Start: int(ends[2*k]), End: int(ends[2*k+1])}
 		}

@@ -52,8 +52,13 @@ func Of[T number](name string, items []T, shape ...int) Tensor {
 	if !ok || n != len(items) {
 		panic(fmt.Sprintf("tensor %q: shape %v for %d items", name, shape, len(items)))
 	}
-	data := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(items))), len(items)*int(unsafe.Sizeof(zero)))
-	return Tensor{Name: name, DType: dtypes[any(zero)], Shape: shape, Data: data}
+	return Tensor{Name: name, DType: dtypes[any(zero)], Shape: shape, Data: Bytes(items)}
+}
+
+// Bytes returns the memory of a slice, which is its little-endian encoding; see Of.
+func Bytes[T number](items []T) []byte {
+	var zero T
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(items))), len(items)*int(unsafe.Sizeof(zero)))
 }
 
 // dtypes maps the zero values of Go types to the types of tensors.
