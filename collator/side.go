@@ -505,7 +505,7 @@ func (w *worker) restored(ids []int32, offsets []chat.Span, text string) bool {
 	}
 	var others []int32
 	var want []byte
-	at := 0              // end of the text that the tokens before i cover
+	at := 0             // end of the text that the tokens before i cover
 	rest := plain(text) // position of the first character at or after at that isn't ASCII
 	for i := 0; i < len(ids); {
 		start, end := offsets[i].Start, offsets[i].End

@@ -245,6 +245,7 @@ func (spec *Spec) write(j *job, rows []*Row) (finished, error) {
 	if err == nil {
 		err = file.CommitUnsynced() // writeJobs syncs the folder later
 	}
+	reuse(all)
 	if err != nil {
 		return finished{}, err
 	}
