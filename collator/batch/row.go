@@ -297,49 +297,9 @@ type rowFields struct {
 // sideFields contains the lengths of a side's lists. The lists themselves follow.
 type sideFields struct{ IDs, Trained, LogProbs uint32 }
 
-// reasons lists the values of Owner.Why that pack knows.
-var reasons = []string{
-	InLoss, Context, Markup, Tools, Filler, Reasoning, OtherPart, Hint, NotSampled, OtherRow, Policy, CutOff,
-}
-
-// pack returns owners as numbers, which take a tenth of the time that JSON takes, or nil if it doesn't know a reason.
-func (o Owners) pack() []int32 {
-	list := make([]int32, 0, 3*len(o))
-	for _, x := range o {
-		why := slices.Index(reasons, x.Why)
-		if why < 0 {
-			return nil
-		}
-		list = append(list, int32(x.End), int32(x.Message), int32(why))
-	}
-	return list
-}
-
-func unpackOwners(list []int32) (Owners, error) {
-	o := make(Owners, len(list)/3)
-	for i := range o {
-		x := list[3*i:]
-		if x[2] < 0 || int(x[2]) >= len(reasons) {
-			return nil, errSpool
-		}
-		o[i] = Owner{int(x[0]), int(x[1]), reasons[x[2]]}
-	}
-	return o, nil
-}
-
 // appendRow encodes a row for the spool.
 func appendRow(dst []byte, r *Row) ([]byte, error) {
-	about := r.Meta
-	about.Proof = slices.Clone(about.Proof)
-	owners := make([][]int32, len(about.Proof))
-	for i := range owners {
-		if p := &about.Proof[i]; len(p.Owners) > 0 {
-			if owners[i] = p.Owners.pack(); owners[i] != nil {
-				p.Owners = nil
-			}
-		}
-	}
-	meta, err := json.Marshal(&about)
+	meta, err := json.Marshal(&r.Meta)
 	if err != nil {
 		return dst, err
 	}
@@ -353,9 +313,6 @@ func appendRow(dst []byte, r *Row) ([]byte, error) {
 	for i := range r.Sides {
 		s := &r.Sides[i]
 		size += binary.Size(sideFields{}) + 4*(len(s.IDs)+2*len(s.Trained)+len(s.LogProbs))
-	}
-	for _, list := range owners {
-		size += 4 + 4*len(list)
 	}
 	dst = slices.Grow(dst, size) // at once, because rows are most of the live memory and doubling wastes it
 	put := func(v any) {
@@ -375,10 +332,6 @@ func appendRow(dst []byte, r *Row) ([]byte, error) {
 		for _, list := range [][]byte{tensors.Bytes(s.IDs), tensors.Bytes(ends), tensors.Bytes(s.LogProbs)} {
 			dst = append(dst, list...)
 		}
-	}
-	for _, list := range owners {
-		put(uint32(len(list)))
-		dst = append(dst, tensors.Bytes(list)...)
 	}
 	return dst, err
 }
@@ -416,21 +369,6 @@ func readRow(b []byte) (*Row, error) {
 		}
 		for k := range s.Trained {
 			s.Trained[k] = chat.Span{Start: int(ends[2*k]), End: int(ends[2*k+1])}
-		}
-	}
-	for i := range r.Meta.Proof {
-		var n uint32
-		if d.read(&n); d.bad || 4*int(n) > len(d.b) {
-			return nil, errSpool
-		}
-		if n > 0 {
-			list := make([]int32, n)
-			copy(tensors.Bytes(list), d.bytes(4*int(n)))
-			owners, err := unpackOwners(list)
-			if err != nil {
-				return nil, err
-			}
-			r.Meta.Proof[i].Owners = owners
 		}
 	}
 	if d.bad || len(d.b) != 0 {

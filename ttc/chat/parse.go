@@ -26,9 +26,9 @@ func ParseMessages(raw json.Raw) ([]Message, error) {
 	return out, nil
 }
 
-// parseMessage reads the message at the cursor: role (required), content (text, null, absent, or parts), name, tool_calls,
-// tool_call_id, and hidden reasoning under reasoning_content, reasoning or thinking. Extra gets unknown keys,
-// additional reasoning, and null values of known keys except content. Everything it returns is copied.
+// parseMessage reads the message at the cursor: role (required), content (text, null, absent, or parts), name,
+// tool_calls, tool_call_id, and hidden reasoning under reasoning_content, reasoning or thinking. Extra gets unknown
+// keys, additional reasoning, and null values of known keys except content. Everything it returns is copied.
 func parseMessage(c *json.Cursor) (Message, error) {
 	var m Message
 	if !c.Enter(json.Object) {

@@ -23,7 +23,7 @@ import (
 )
 
 // Version is the version of the files written here. Files of other versions are refused.
-const Version = 7
+const Version = 6
 
 // MaxShards is the maximum number of shards in a plan.
 const MaxShards = 100_000
