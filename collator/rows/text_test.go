@@ -96,8 +96,14 @@ func TestToolsOfEveryRow(t *testing.T) {
 		e := NewEncoder(f, Options{})
 		raw := []byte(`{"name": "ab"}`)
 		for i, tools := range [][]chat.Tool{
-			{{Raw: raw}}, {{Raw: natjson.Raw(`{"name":  "c"}`)}, {Raw: raw}}, nil, {{Raw: raw}},
-			{{Raw: natjson.Raw(`{"name": "\ud83d"}`)}}, {{Raw: raw}}, {{Raw: raw}}, {{Raw: raw}},
+			{{Raw: raw}},
+			{{Raw: natjson.Raw(`{"name":  "c"}`)}, {Raw: raw}},
+			nil,
+			{{Raw: raw}},
+			{{Raw: natjson.Raw(`{"name": "\ud83d"}`)}},
+			{{Raw: raw}},
+			{{Raw: raw}},
+			{{Raw: raw}},
 		} {
 			r := preference(builders.Passage{Text: "p"}, builders.Passage{Text: "a"}, builders.Passage{Text: "b"})
 			r.Origin.Tools = tools
