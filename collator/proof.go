@@ -86,6 +86,9 @@ func (b *sideBuilder) cutOut(t *turns.Turn) string {
 // decodesTo reports whether tokens [from, to) decode to text, or to a canonically equivalent Unicode string, because
 // many tokenizers normalise accented letters.
 func (b *sideBuilder) decodesTo(from, to int, text string) bool {
+	if b.w.decodesTo(b.ids[from:to], text) {
+		return true
+	}
 	got, err := b.w.cfg.Tokenizer.Decode(b.ids[from:to], false)
-	return err == nil && (got == text || !ascii(text) && norm.NFC.String(got) == norm.NFC.String(text))
+	return err == nil && !ascii(text) && norm.NFC.String(got) == norm.NFC.String(text)
 }

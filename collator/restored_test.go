@@ -41,7 +41,12 @@ func TestRestored(t *testing.T) {
 				}
 				ids := make([]int32, len(enc.IDs))
 				copy(ids, enc.IDs)
-				if got, want := w.restored(ids, enc.Offsets, text), w.decodesTo(ids, text); got != want {
+				whole, err := tok.Decode(ids, false)
+				want := err == nil && whole == text
+				if w.decodesTo(ids, text) != want {
+					r.Fatalf("%s: %q: compared, it is not %v", name, text, want)
+				}
+				if got := w.restored(ids, enc.Offsets, text); got != want {
 					r.Fatalf("%s: %q: %v, decoded whole it is %v", name, text, got, want)
 				}
 			})

@@ -505,19 +505,21 @@ func (w *worker) restored(ids []int32, offsets []chat.Span, text string) bool {
 	}
 	var others []int32
 	var want []byte
-	at := 0 // end of the text that the tokens before i cover
+	at := 0             // end of the text that the tokens before i cover
+	rest := plain(text) // position of the first character at or after at that isn't ASCII
 	for i := 0; i < len(ids); {
 		start, end := offsets[i].Start, offsets[i].End
-		if start < at || !ascii(text[at:start]) {
-			return false // tokens are out of order, or characters lack a token
+		if start < at || start > rest {
+			return false // tokens are out of order, or some characters have no token
 		}
-		if ascii(text[start:end]) {
+		if end <= rest {
 			i++
 		} else {
 			for ; i < len(ids) && offsets[i].Start < end; i++ {
 				others, end = append(others, ids[i]), max(end, offsets[i].End)
 			}
 			want = append(want, text[start:end]...)
+			rest = end + plain(text[end:])
 		}
 		at = end
 	}
@@ -526,8 +528,7 @@ func (w *worker) restored(ids []int32, offsets []chat.Span, text string) bool {
 
 // decodesTo reports whether ids decode to text.
 func (w *worker) decodesTo(ids []int32, text string) bool {
-	got, err := w.cfg.Tokenizer.Decode(ids, false)
-	return err == nil && got == text
+	return w.cfg.Tokenizer.DecodesTo(ids, text)
 }
 
 var targetEnd = []byte{0}
@@ -576,13 +577,20 @@ func hashIDs(s *batch.Side) string {
 	return hex.EncodeToString(sum[:])
 }
 
-func ascii(s string) bool {
-	for i := 0; i < len(s); i++ {
-		if s[i] >= utf8.RuneSelf {
-			return false
+func ascii(s string) bool { return plain(s) == len(s) }
+
+// plain returns the number of ASCII characters at the beginning of s.
+func plain(s string) int {
+	i := 0
+	for b := unsafe.Slice(unsafe.StringData(s), len(s)); i+8 <= len(b); i += 8 {
+		if binary.LittleEndian.Uint64(b[i:])&0x8080808080808080 != 0 {
+			break
 		}
 	}
-	return true
+	for i < len(s) && s[i] < utf8.RuneSelf {
+		i++
+	}
+	return i
 }
 
 // owners returns the owner of each run of tokens, and whether the run is trained on or why it isn't.

@@ -2,6 +2,7 @@ package batch
 
 import (
 	"slices"
+	"sync"
 
 	"github.com/nat-go/nat-go/internal/tensors"
 )
@@ -90,11 +91,9 @@ func (a *assembly) grid(name string, side int, fill int64, put func(cells []int6
 func gridOf[T int64 | float32](
 	a *assembly, name string, side int, fill T, put func(cells []T, s *Side),
 ) tensors.Tensor {
-	cells := make([]T, a.height(side)*a.width[side])
-	if fill != 0 {
-		for i := range cells {
-			cells[i] = fill
-		}
+	cells := cellsOf[T](a.height(side) * a.width[side])
+	for i := range cells {
+		cells[i] = fill
 	}
 	for i, at := range a.starts(side) {
 		s := a.seqs[side][i]
@@ -113,6 +112,30 @@ func gridOf[T int64 | float32](
 		copy(cells[at:], whole[done:])
 	}
 	return tensors.Of(name, cells, a.height(side), a.width[side])
+}
+
+// spare holds the cells of written grids, so that grids don't take new memory for each batch.
+var spare sync.Pool // of *[]int64
+
+// cellsOf returns n cells with any content.
+func cellsOf[T int64 | float32](n int) []T {
+	const step = 1 << 15
+	if _, reused := any(T(0)).(int64); !reused || n < step {
+		return make([]T, n)
+	}
+	if old, ok := spare.Get().(*[]int64); ok && cap(*old) >= n {
+		return any((*old)[:n]).([]T)
+	}
+	return make([]T, n, (n+step-1)/step*step) // with room for batches of similar sizes
+}
+
+// reuse makes the memory of a batch's grids available to later batches.
+func reuse(all []tensors.Tensor) {
+	for _, t := range all {
+		if cells, err := tensors.Items[int64](t); err == nil && len(t.Shape) == 2 {
+			spare.Put(&cells)
+		}
+	}
 }
 
 // gap is a run of empty cells before a sequence's token at index from.

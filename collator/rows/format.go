@@ -224,6 +224,7 @@ type Encoder struct {
 	escaped []escaped
 	byText  map[*byte]int32 // index of a string in escaped, by the string's memory address
 	arena   []byte
+	tools   toolList
 	back    []byte // scratch space for reading a string back
 }
 

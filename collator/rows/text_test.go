@@ -88,3 +88,31 @@ func TestTextsThatBeginTogether(t *testing.T) {
 		}
 	}
 }
+
+// TestToolsOfEveryRow checks that each row has its own record's tools, whatever the previous row's were, and that an
+// earlier list isn't taken from memory that has changed since.
+func TestToolsOfEveryRow(t *testing.T) {
+	for _, f := range Formats() {
+		e := NewEncoder(f, Options{})
+		raw := []byte(`{"name": "ab"}`)
+		for i, tools := range [][]chat.Tool{
+			{{Raw: raw}},
+			{{Raw: natjson.Raw(`{"name":  "c"}`)}, {Raw: raw}},
+			nil,
+			{{Raw: raw}},
+			{{Raw: natjson.Raw(`{"name": "\ud83d"}`)}},
+			{{Raw: raw}},
+			{{Raw: raw}},
+			{{Raw: raw}},
+		} {
+			r := preference(builders.Passage{Text: "p"}, builders.Passage{Text: "a"}, builders.Passage{Text: "b"})
+			r.Origin.Tools = tools
+			raw[len(raw)-3] = "abcdeffg"[i]
+			got, _, err := e.Append(nil, Train, r)
+			want, _, fresh := NewEncoder(f, Options{}).Append(nil, Train, r)
+			if string(got) != string(want) || (err == nil) != (fresh == nil) {
+				t.Errorf("%s, row %d:\n%s, %v, not\n%s, %v", f.Name, i, got, err, want, fresh)
+			}
+		}
+	}
+}

@@ -1,7 +1,8 @@
 package rows
 
 import (
-	"strings"
+	"bytes"
+	"slices"
 
 	"github.com/parquet-go/parquet-go"
 
@@ -120,23 +121,48 @@ func (e *Encoder) trlDemonstration(dst []byte, r *builders.Resolved) []byte {
 	})
 }
 
-// appendTools appends the tools member, if there are tools. TRL passes this separate column to the chat template.
+// toolList is a list of tools in rows. Most rows have the same tools as the previous one, so the list is encoded once.
+type toolList struct {
+	raw  []json.Raw
+	json []byte
+	text []byte // json in a string; nil until a row needs it
+	lone bool   // contains half a surrogate pair
+}
+
+// listOf returns the list of a row's tools.
+func (e *Encoder) listOf(tools []chat.Tool) *toolList {
+	l := &e.tools
+	if !slices.EqualFunc(tools, l.raw, func(t chat.Tool, raw json.Raw) bool { return bytes.Equal(t.Raw, raw) }) {
+		*l = toolList{json: []byte{'['}}
+		for _, t := range tools {
+			start := len(l.json)
+			l.json = json.AppendCompact(item(l.json), t.Raw)
+			l.lone = l.lone || loneSurrogate(l.json[start:])
+			l.raw = append(l.raw, slices.Clone(t.Raw)) // the record's memory is reused
+		}
+		l.json = append(l.json, ']')
+	}
+	e.lone = e.lone || l.lone
+	return l
+}
+
+// appendTools appends the tools member, if there are tools. They are a separate column, which is passed to chat
+// templates.
 func (e *Encoder) appendTools(dst []byte, tools []chat.Tool) []byte {
 	if len(tools) == 0 {
 		return dst
 	}
-	dst = append(dst, `, "tools": [`...)
-	for _, t := range tools {
-		dst = e.compact(item(dst), t.Raw)
-	}
-	return append(dst, ']')
+	return append(append(dst, `, "tools": `...), e.listOf(tools).json...)
 }
 
 // appendToolsText appends the tools member as a JSON string, which loaders leave unchanged.
 func (e *Encoder) appendToolsText(dst []byte, tools []chat.Tool) []byte {
-	list, ok := strings.CutPrefix(string(e.appendTools(nil, tools)), `, "tools": `)
-	if !ok {
+	if len(tools) == 0 {
 		return dst
 	}
-	return json.AppendASCII(append(dst, `, "tools": `...), list)
+	l := e.listOf(tools)
+	if l.text == nil {
+		l.text = json.AppendASCII(nil, string(l.json))
+	}
+	return append(append(dst, `, "tools": `...), l.text...)
 }

@@ -129,10 +129,7 @@ func (e *Encoder) verlTask(dst []byte, r *builders.Resolved, prompt []ttc.Node, 
 	dst = strconv.AppendInt(dst, r.Origin.Row, 10)
 	dst = json.AppendASCII(append(dst, `, "task": `...), task)
 	dst = json.AppendASCII(append(dst, `, "example": `...), r.Origin.Example)
-	if len(r.Origin.Tools) > 0 {
-		list := e.appendTools(nil, r.Origin.Tools)
-		dst = json.AppendASCII(append(dst, `, "tools": `...), strings.TrimPrefix(string(list), `, "tools": `))
-	}
+	dst = e.appendToolsText(dst, r.Origin.Tools)
 	if state {
 		dst = json.AppendASCII(append(dst, `, "state": `...), cmp.Or(string(r.Record.Header().Metadata), "{}"))
 	}

@@ -58,10 +58,32 @@ func newByteTexts(s *shape) *byteTexts {
 func (t *byteTexts) decode(ids []int32) (string, bool) {
 	text := make([]byte, 0, 6*len(ids))
 	for _, id := range ids {
-		if id < 0 || int(id) >= len(t.start)-1 || t.start[id] == t.start[id+1] {
+		part := t.of(id)
+		if len(part) == 0 {
 			return "", false
 		}
-		text = append(text, t.all[t.start[id]:t.start[id+1]]...)
+		text = append(text, part...)
 	}
 	return unsafe.String(unsafe.SliceData(text), len(text)), utf8.Valid(text)
+}
+
+// of returns the text of an id, which is empty for an id without a token.
+func (t *byteTexts) of(id int32) []byte {
+	if id < 0 || int(id) >= len(t.start)-1 {
+		return nil
+	}
+	return t.all[t.start[id]:t.start[id+1]]
+}
+
+// are reports whether decode returns text for ids. If it doesn't, the library may.
+func (t *byteTexts) are(ids []int32, text string) bool {
+	rest := text
+	for _, id := range ids {
+		part := t.of(id)
+		if len(part) == 0 || len(rest) < len(part) || rest[:len(part)] != string(part) {
+			return false
+		}
+		rest = rest[len(part):]
+	}
+	return rest == "" && utf8.ValidString(text)
 }

@@ -31,6 +31,9 @@ func TestByteTexts(t *testing.T) {
 				if want, has := engine.decode(ids, false); ok && has && got != want {
 					t.Fatalf("%d are %q, not %q", ids, want, got)
 				}
+				if ok && !texts.are(ids, got) || texts.are(ids, got+"x") || got != "" && texts.are(ids, got[1:]) {
+					t.Fatalf("%d are %q, but compared with it or with other text, they are not or are", ids, got)
+				}
 				return ok
 			}
 			known := 0

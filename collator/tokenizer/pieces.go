@@ -190,15 +190,15 @@ type pieceList struct{ all []piece }
 func (l *pieceList) cut(text string, from, to, digits int) {
 	start := from
 	run := 0 // number of digits before i in the current run of digits; -1 if that is unknown
+	var a, b class
 	for i := from; i < to; i++ {
-		b := classOf[text[i]]
+		a, b = b, classOf[text[i]]
 		if i == from {
 			if b == digit {
 				run = 1
 			}
 			continue
 		}
-		a := classOf[text[i-1]]
 		if a == letter && b == letter { // most bytes
 			continue
 		}

@@ -16,13 +16,15 @@ import (
 type finder struct {
 	tokens []addedToken // by content
 	first  [256]bool    // bytes with which an added token can start
+	lone   bool         // all added tokens start with the same byte
 }
 
 func newFinder(tokens []addedToken) *finder {
-	f := &finder{tokens: tokens}
+	f := &finder{tokens: tokens, lone: true}
 	sort.SliceStable(f.tokens, func(i, j int) bool { return f.tokens[i].Content < f.tokens[j].Content })
 	for _, t := range tokens {
 		f.first[t.Content[0]] = true
+		f.lone = f.lone && t.Content[0] == tokens[0].Content[0]
 	}
 	return f
 }
@@ -60,6 +62,13 @@ type found struct {
 func (f *finder) find(out []found, text string, base int, may func(start, end int, t *addedToken) bool) []found {
 	done := 0 // end of the last token in out
 	for i := 0; i < len(text); {
+		if f.lone && len(f.tokens) > 0 {
+			n := strings.IndexByte(text[i:], f.tokens[0].Content[0])
+			if n < 0 {
+				break
+			}
+			i += n
+		}
 		if !f.first[text[i]] {
 			i++
 			continue

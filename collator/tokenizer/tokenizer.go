@@ -255,6 +255,15 @@ func (t *Tokenizer) Decode(ids []int32, skipSpecial bool) (string, error) {
 	return "", refuse(CodeDecodeFailed, "the tokenizer can't decode these %d ids", len(ids))
 }
 
+// DecodesTo reports whether Decode returns text for ids, special tokens included.
+func (t *Tokenizer) DecodesTo(ids []int32, text string) bool {
+	if texts := t.texts(); texts != nil && texts.are(ids, text) {
+		return true
+	}
+	got, err := t.Decode(ids, false)
+	return err == nil && got == text
+}
+
 // engine returns the instance for a variant, building it on the first call.
 func (t *Tokenizer) engine(v variant) (engine, error) {
 	// Variants that are equivalent for this file share one instance.

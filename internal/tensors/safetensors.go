@@ -52,8 +52,14 @@ func Of[T number](name string, items []T, shape ...int) Tensor {
 	if !ok || n != len(items) {
 		panic(fmt.Sprintf("tensor %q: shape %v for %d items", name, shape, len(items)))
 	}
-	data := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(items))), len(items)*int(unsafe.Sizeof(zero)))
-	return Tensor{Name: name, DType: dtypes[any(zero)], Shape: shape, Data: data}
+	return Tensor{Name: name, DType: dtypes[any(zero)], Shape: shape, Data: Bytes(items)}
+}
+
+// Bytes returns the memory of a slice, which is its little-endian encoding; see Of.
+func Bytes[T number](items []T) []byte {
+	var zero T
+	size := int(unsafe.Sizeof(zero))
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(items))), cap(items)*size)[:len(items)*size]
 }
 
 // dtypes maps the zero values of Go types to the types of tensors.
@@ -378,7 +384,8 @@ func Items[T number](t Tensor) ([]T, error) {
 		copy(aligned, t.Data)
 		t.Data = aligned
 	}
-	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(t.Data))), t.Len()), nil
+	size := int(unsafe.Sizeof(zero))
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(t.Data))), cap(t.Data)/size)[:t.Len()], nil
 }
 
 // Floats returns the elements of a tensor of any numeric type as float64.

@@ -14,8 +14,10 @@ func ParseMessages(raw json.Raw) ([]Message, error) {
 		return nil, fmt.Errorf("expected an array of messages, got %s", raw.Kind())
 	}
 	var out []Message
-	for e := range raw.Elements() {
-		m, err := parseMessage(e)
+	c := raw.Cursor() // reads the array and its messages in one pass
+	c.Enter(json.Array)
+	for c.Element() {
+		m, err := parseMessage(&c)
 		if err != nil {
 			return nil, fmt.Errorf("messages[%d]: %w", len(out), err)
 		}
@@ -24,17 +26,15 @@ func ParseMessages(raw json.Raw) ([]Message, error) {
 	return out, nil
 }
 
-// parseMessage reads one message: role (required), content (text, null, absent, or parts), name, tool_calls,
-// tool_call_id, and hidden reasoning under reasoning_content, reasoning or thinking. Extra gets unknown keys,
-// additional reasoning, and null values of known keys except content. Everything it returns is copied out of raw.
-func parseMessage(raw json.Raw) (Message, error) {
+// parseMessage reads the message at the cursor: role (required), content (text, null, absent, or parts), name,
+// tool_calls, tool_call_id, and hidden reasoning under reasoning_content, reasoning or thinking. Extra gets unknown
+// keys, additional reasoning, and null values of known keys except content. Everything it returns is copied.
+func parseMessage(c *json.Cursor) (Message, error) {
 	var m Message
-	if raw.Kind() != json.Object {
-		return m, fmt.Errorf("expected a message object, got %s", raw.Kind())
+	if !c.Enter(json.Object) {
+		return m, fmt.Errorf("expected a message object, got %s", c.Kind())
 	}
 	hasRole := false
-	c := raw.Cursor()
-	c.Enter(json.Object)
 	for key, ok := c.Member(); ok; key, ok = c.Member() {
 		v := c.Value()
 		name := key.Bytes()

@@ -448,10 +448,18 @@ func asMessages(raw json.Raw) json.Raw {
 // areStandard reports whether all messages are in the chat API's own form, so asMessage wouldn't change anything.
 // Nearly all are, and the check takes only one pass.
 func areStandard(messages json.Raw) bool {
-	for m := range messages.Elements() {
+	c := messages.Cursor()
+	if !c.Enter(json.Array) {
+		return true
+	}
+	for c.Element() {
 		var role, content json.Raw
 		elsewhere := false // there may be content under another key
-		for key, v := range m.Members() {
+		if !c.Enter(json.Object) {
+			return false
+		}
+		for key, ok := c.Member(); ok; key, ok = c.Member() {
+			v := c.Value()
 			switch string(key.Bytes()) {
 			case "role":
 				role = v
