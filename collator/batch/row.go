@@ -13,7 +13,7 @@ import (
 
 	"github.com/zeebo/xxh3"
 
-	"github.com/nat-go/nat-go/internal/tensors"
+	"github.com/nat-go/nat-go/internal/coder"
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
@@ -282,26 +282,10 @@ func appendRow(dst []byte, r *Row) ([]byte, error) {
 		s := &r.Sides[i]
 		size += lengths + 4*(len(s.IDs)+2*len(s.Trained)+len(s.LogProbs))
 	}
-	dst = slices.Grow(dst, size) // at once, because rows are most of the live memory and doubling wastes it
-	put := func(v any) {
-		if err == nil {
-			dst, err = binary.Append(dst, binary.LittleEndian, v)
-		}
-	}
-	put(head)
-	dst = append(dst, meta...)
-	for i := range r.Sides {
-		s := &r.Sides[i]
-		ends := make([]int32, 0, 2*len(s.Trained))
-		for _, t := range s.Trained {
-			ends = append(ends, int32(t.Start), int32(t.End))
-		}
-		put(sideFields{uint32(len(s.IDs)), uint32(len(s.Trained)), uint32(len(s.LogProbs))})
-		for _, list := range [][]byte{tensors.Bytes(s.IDs), tensors.Bytes(ends), tensors.Bytes(s.LogProbs)} {
-			dst = append(dst, list...)
-		}
-	}
-	return dst, err
+	// The memory grows at once, because rows are most of the live memory and doubling wastes it.
+	c := coder.Coder{Buf: slices.Grow(dst, size)}
+	codeRow(&c, &meta, r)
+	return c.Buf, nil
 }
 
 // row decodes an encoding by appendRow.
@@ -319,30 +303,8 @@ func (e *entry) row(b []byte) (*Row, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %v", errSpool, err)
 	}
-	if r.Meta.Ordinal = head.Ordinal; r.Meta.RL != nil {
-		r.Meta.RL.Group = head.Group
-	}
-	r.Sides = make([]Side, head.Sides)
-	for i := range r.Sides {
-		s := &r.Sides[i]
-		var n sideFields
-		if d.read(&n); d.bad || 4*int(n.IDs)+8*int(n.Trained)+4*int(n.LogProbs) > len(d.b) {
-			return nil, errSpool
-		}
-		ends := make([]int32, 2*n.Trained)
-		s.IDs, s.Trained = make([]int32, n.IDs), make([]chat.Span, n.Trained)
-		if n.LogProbs > 0 {
-			s.LogProbs = make([]float32, n.LogProbs)
-		}
-		for _, list := range [][]byte{tensors.Bytes(s.IDs), tensors.Bytes(ends), tensors.Bytes(s.LogProbs)} {
-			copy(list, d.bytes(len(list)))
-		}
-		for k := range s.Trained {
-			s.Trained[k] = chat.Span{Start: int(ends[2*k]), End: int(ends[2*k+1])}
-		}
-	}
-	if d.bad || len(d.b) != 0 {
-		return nil, errSpool
+	if r.Meta.Ordinal = e.Ordinal; r.Meta.RL != nil && e.Group >= 0 {
+		r.Meta.RL.Group = e.Group
 	}
 	return r, nil
 }

@@ -2,6 +2,7 @@ package batch
 
 import (
 	"bytes"
+	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -24,6 +25,56 @@ func TestRowsGrowOnce(t *testing.T) {
 	if len(got) < 2*3*4*tokens || cap(got) > len(got)*17/16 {
 		t.Errorf("a row of %d bytes is in memory for %d", len(got), cap(got))
 	}
+}
+
+// TestRowsComeBack checks that an encoded row is decoded unchanged, with the ordinal and the task that it got later, and
+// that one that ends early, or doesn't end where it should, is an error.
+func TestRowsComeBack(t *testing.T) {
+	for _, c := range channels {
+		for _, want := range sample(2, c) {
+			e, err := Encode(c, want)
+			if err != nil {
+				t.Fatal(err)
+			}
+			e.Ordinal = 7
+			if want.Meta.Ordinal = 7; want.Meta.RL != nil {
+				e.Group, want.Meta.RL.Group = 9, 9
+			}
+			got, err := e.row(e.data)
+			if d := cmp.Diff(want, got); err != nil || d != "" {
+				t.Fatalf("%s: %v\n%s", c.Name, err, d)
+			}
+			for n := range e.data {
+				if _, err := e.row(e.data[:n]); !errors.Is(err, errSpool) {
+					t.Fatalf("%s: the first %d of %d bytes: %v", c.Name, n, len(e.data), err)
+				}
+			}
+			if _, err := e.row(append(e.data, 0)); !errors.Is(err, errSpool) {
+				t.Errorf("%s: with another byte: %v", c.Name, err)
+			}
+		}
+	}
+}
+
+// FuzzRow checks that a forged encoding, such as one in a shard's folder, doesn't take more memory than a multiple of
+// its size, and doesn't make the program panic.
+func FuzzRow(f *testing.F) {
+	for _, c := range channels {
+		b, err := appendRow(nil, sample(1, c)[0])
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r, err := (&entry{Group: -1}).row(b)
+		if err != nil {
+			return
+		}
+		if _, err := appendRow(nil, r); err != nil {
+			t.Fatal(err)
+		}
+	})
 }
 
 // TestReusedCells checks that a grid in the memory of an earlier batch holds nothing of that batch.

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"unsafe"
+
+	"github.com/nat-go/nat-go/internal/tensors"
 )
 
 // Coder writes values to Buf or reads them from it. Its methods, and the package's functions for types with several
@@ -247,13 +249,13 @@ func Fixed[E int32 | float32](c *Coder, all *[]E) {
 	const size = 4
 	n := Length[E](c, len(*all))
 	if !c.Reading {
-		c.Buf, _ = binary.Append(c.Buf, binary.LittleEndian, *all) // never fails for numbers of fixed size
+		c.Buf = append(c.Buf, tensors.Bytes(*all)...)
 		return
 	}
 	*all = nil
 	if b := c.Take(size * uint64(n)); n > 0 && b != nil {
 		*all = make([]E, n)
-		_, _ = binary.Decode(b, binary.LittleEndian, *all) // likewise
+		copy(tensors.Bytes(*all), b)
 	}
 }
 
