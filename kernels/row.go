@@ -140,8 +140,12 @@ type norm struct {
 	ok    bool
 }
 
-// maxNormaliser is the largest normaliser, in log2 units, whose rows float32 resolves well enough.
-const maxNormaliser = 4096
+// lse returns the log-normaliser in nats, without the rounding of k.
+func (z *norm) lse(tau float64) float64 { return float64(z.ref)/tau + z.sum*math.Ln2 }
+
+// maxNormaliser is the largest normaliser, in log2 units, whose reference float32 resolves to an integer. Logits that
+// count are so close to a large reference that subtracting it is exact.
+const maxNormaliser = 1 << 24
 
 // normaliser runs the first pass over a side, 0 for the student, with one of the path's tile functions. If keep is set,
 // it stores the exponentials; call w.keep first.
@@ -425,7 +429,7 @@ func (j *JSD) jsdRow(
 	if !zs.ok || !zt.ok {
 		return j.slowRow(w, s, t, d, n, grad, scale)
 	}
-	res := rowResult{lseZ: zs.l * math.Ln2, lseT: zt.l * math.Ln2}
+	res := rowResult{lseZ: zs.lse(o.Temperature), lseT: zt.lse(o.Temperature)}
 	if math.Abs(zs.sum-zt.sum) < 2e-6 && constantApart(s, t, d, n) {
 		clear(grad)
 		return res // the loss is exactly 0, but rounding would make it 1e-15
@@ -691,7 +695,7 @@ func (r *row) onePassKL(wantG bool) (res rowResult, ok bool) {
 		r.zs, r.zt = r.zt, r.zs
 		r.read.unit, r.read.pivot = math.Ln2/r.zs.total, -math.Ln2*apart
 	}
-	res.lseZ, res.lseT = r.zs.l*math.Ln2, r.zt.l*math.Ln2
+	res.lseZ, res.lseT = r.zs.lse(r.j.opt.Temperature), r.zt.lse(r.j.opt.Temperature)
 	return res, res.loss < maxLoss
 }
 
