@@ -29,6 +29,7 @@ type tileSet struct {
 	rates  *rateTable
 	finish tileFunc // out = (g + q*qk) * gk, with q from kept
 	stream tileFunc // like finish, but bypasses the caches, for an out on a 64-byte boundary; may be nil
+	totals tileFunc // sum = sum of the float32 values in s, sumG = sum of those in t
 
 	// keepAny is like keep, but for forward passes: it may store the even and odd bfloat16 entries separately. The
 	// other two are second passes that use the stored values. All may be nil.

@@ -18265,6 +18265,87 @@ loop:
 	VZEROUPPER
 	RET
 
+// func totalsAVX2(a *tileArgs)
+// Requires: AVX
+TEXT ·totalsAVX2(SB), NOSPLIT, $0-8
+	MOVQ    a+0(FP), R9
+	MOVQ    (R9), DI
+	MOVQ    8(R9), SI
+	MOVQ    56(R9), CX
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+	XORQ    AX, AX
+	PCALIGN $0x40
+
+loop:
+	VCVTPS2PD    (DI)(AX*4), Y4
+	VCVTPS2PD    16(DI)(AX*4), Y5
+	VCVTPS2PD    (SI)(AX*4), Y6
+	VCVTPS2PD    16(SI)(AX*4), Y7
+	VADDPD       Y4, Y0, Y0
+	VADDPD       Y5, Y1, Y1
+	VADDPD       Y6, Y2, Y2
+	VADDPD       Y7, Y3, Y3
+	VCVTPS2PD    32(DI)(AX*4), Y4
+	VCVTPS2PD    48(DI)(AX*4), Y5
+	VCVTPS2PD    32(SI)(AX*4), Y6
+	VCVTPS2PD    48(SI)(AX*4), Y7
+	VADDPD       Y4, Y0, Y0
+	VADDPD       Y5, Y1, Y1
+	VADDPD       Y6, Y2, Y2
+	VADDPD       Y7, Y3, Y3
+	VCVTPS2PD    64(DI)(AX*4), Y4
+	VCVTPS2PD    80(DI)(AX*4), Y5
+	VCVTPS2PD    64(SI)(AX*4), Y6
+	VCVTPS2PD    80(SI)(AX*4), Y7
+	VADDPD       Y4, Y0, Y0
+	VADDPD       Y5, Y1, Y1
+	VADDPD       Y6, Y2, Y2
+	VADDPD       Y7, Y3, Y3
+	VCVTPS2PD    96(DI)(AX*4), Y4
+	VCVTPS2PD    112(DI)(AX*4), Y5
+	VCVTPS2PD    96(SI)(AX*4), Y6
+	VCVTPS2PD    112(SI)(AX*4), Y7
+	VADDPD       Y4, Y0, Y0
+	VADDPD       Y5, Y1, Y1
+	VADDPD       Y6, Y2, Y2
+	VADDPD       Y7, Y3, Y3
+	ADDQ         $0x20, AX
+	CMPQ         AX, CX
+	JLT          loop
+	VEXTRACTF128 $0x01, Y0, X8
+	VPERMILPD    $0x01, X0, X9
+	VADDSD       X9, X0, X0
+	VADDSD       X8, X0, X0
+	VPERMILPD    $0x01, X8, X8
+	VADDSD       X8, X0, X0
+	VEXTRACTF128 $0x01, Y1, X8
+	VPERMILPD    $0x01, X1, X9
+	VADDSD       X9, X1, X1
+	VADDSD       X8, X1, X1
+	VPERMILPD    $0x01, X8, X8
+	VADDSD       X8, X1, X1
+	VADDSD       X1, X0, X8
+	VMOVSD       X8, 144(R9)
+	VEXTRACTF128 $0x01, Y2, X8
+	VPERMILPD    $0x01, X2, X9
+	VADDSD       X9, X2, X2
+	VADDSD       X8, X2, X2
+	VPERMILPD    $0x01, X8, X8
+	VADDSD       X8, X2, X2
+	VEXTRACTF128 $0x01, Y3, X8
+	VPERMILPD    $0x01, X3, X9
+	VADDSD       X9, X3, X3
+	VADDSD       X8, X3, X3
+	VPERMILPD    $0x01, X8, X8
+	VADDSD       X8, X3, X3
+	VADDSD       X3, X2, X8
+	VMOVSD       X8, 152(R9)
+	VZEROUPPER
+	RET
+
 // func wideSumAVX2(a *tileArgs)
 // Requires: AVX, AVX2, FMA3
 TEXT ·wideSumAVX2(SB), NOSPLIT, $0-8
