@@ -170,7 +170,12 @@ func (w *worker) normaliser(
 		m := tileAt(i, n)
 		a.s, a.n = from(&w.padS, p, d, n, i), m
 		call(sum, a)
-		if part := w.skips.part(i); part != 0 && !w.skips.subtract(a, part*f.skipped, rounds) {
+		switch part := w.skips.part(i); {
+		case part == 0 || part > 0 && w.skips.subtract(a, part*f.skipped, rounds):
+		case rounds && a.sum < 1.2e18:
+			w.skips.parts[w.skips.tile(i)] = -1
+			a.sum = 0
+		default:
 			w.skips.parts[w.skips.tile(i)] = math.Inf(1)
 			a.s = f.tile(i, m)
 			call(sum, a)
@@ -190,7 +195,7 @@ func (w *worker) normaliser(
 		i = 0
 	}
 	if rounds {
-		f.total -= w.skips.kept(w.kept[side])
+		f.total += w.dropSkipped(w.kept[side], n)
 	}
 	return a.norm(f.ref, a.ref, f.total)
 }
@@ -201,7 +206,7 @@ type skips struct {
 	ids []int32
 	top float64 // the largest of their logits
 	// the sum of 2^(k*x - k*top) over each tile's skipped entries; infinite if one of them is too small for float64, or
-	// if the tile was summed without them
+	// if the tile was summed without them; -1 if its kept exponentials are yet to be summed
 	parts []float64
 	full  int // entries in whole blocks
 }
@@ -247,7 +252,7 @@ func (s *skips) part(i int) float64 {
 	return s.parts[s.tile(i)]
 }
 
-// subtract removes a part from a tile's sum or, with keep, leaves that to kept. It returns false if the difference
+// subtract removes a part from a tile's sum or, with keep, leaves that to dropSkipped. It returns false if the difference
 // would be inaccurate, because a large entry's rounding errors don't average out. In a long row, the errors of one tile
 // matter less, so its part may be larger. It may be larger still with keep, because only the roundings of sums remain.
 func (s *skips) subtract(a *tileArgs, part float64, keep bool) bool {
@@ -264,13 +269,24 @@ func (s *skips) subtract(a *tileArgs, part float64, keep bool) bool {
 	return true
 }
 
-// kept returns the sum of the skipped entries' kept exponentials in tiles that were summed with them. Subtracting these
-// values cancels the entries exactly, rounding included.
-func (s *skips) kept(kept []float32) (sum float64) {
-	for _, id := range s.ids {
-		if !math.IsInf(s.parts[s.tile(int(id))], 1) {
-			sum += float64(kept[id])
+// dropSkipped sets the skipped entries' kept exponentials to 0, and returns the change to the row's sum. Where they were
+// summed, subtracting these values cancels the entries exactly, rounding included.
+func (w *worker) dropSkipped(kept []float32, n int) (sum float64) {
+	for _, id := range w.skips.ids {
+		if part := w.skips.parts[w.skips.tile(int(id))]; part >= 0 && !math.IsInf(part, 1) {
+			sum -= float64(kept[id])
 		}
+		kept[id] = 0
+	}
+	a := &w.a
+	for i := 0; i < n; {
+		m := tileAt(i, n)
+		if w.skips.part(i) < 0 {
+			a.s, a.t, a.n = unsafe.Pointer(&kept[i]), unsafe.Pointer(&kept[i+m/2]), m/2
+			call(w.path.totals, a)
+			sum += a.sum + a.sumG
+		}
+		i += m
 	}
 	return sum
 }
