@@ -252,9 +252,10 @@ func (s *skips) part(i int) float64 {
 	return s.parts[s.tile(i)]
 }
 
-// subtract removes a part from a tile's sum or, with keep, leaves that to dropSkipped. It returns false if the difference
-// would be inaccurate, because a large entry's rounding errors don't average out. In a long row, the errors of one tile
-// matter less, so its part may be larger. It may be larger still with keep, because only the roundings of sums remain.
+// subtract removes a part from a tile's sum or, with keep, leaves that to dropSkipped. It returns false if the
+// difference would be inaccurate, because a large entry's rounding errors don't average out. In a long row, the errors
+// of one tile matter less, so its part may be larger. It may be larger still with keep, because only the roundings of
+// sums remain.
 func (s *skips) subtract(a *tileArgs, part float64, keep bool) bool {
 	most := min(1, float64(len(s.parts)-1)/8)
 	if keep {
@@ -269,8 +270,8 @@ func (s *skips) subtract(a *tileArgs, part float64, keep bool) bool {
 	return true
 }
 
-// dropSkipped sets the skipped entries' kept exponentials to 0, and returns the change to the row's sum. Where they were
-// summed, subtracting these values cancels the entries exactly, rounding included.
+// dropSkipped sets the skipped entries' kept exponentials to 0, and returns the change to the row's sum. Where they
+// were summed, subtracting these values cancels the entries exactly, rounding included.
 func (w *worker) dropSkipped(kept []float32, n int) (sum float64) {
 	for _, id := range w.skips.ids {
 		if part := w.skips.parts[w.skips.tile(int(id))]; part >= 0 && !math.IsInf(part, 1) {
@@ -656,8 +657,8 @@ func (j *JSD) plan(w *worker, zs, zt norm, d DType, kind passKind) plan {
 	return p
 }
 
-// klLift usually multiplies the weights of the one-pass tile: a weight of 2^-150, which float32 can't represent, matters
-// if the log-odds are 2^128.
+// klLift usually multiplies the weights of the one-pass tile: a weight of 2^-150, which float32 can't represent,
+// matters if the log-odds are 2^128.
 const klLift = 1 << 32
 
 // steep is the log-odds, in log2 units, above which float32 can't represent an entry's share of a loss for beta 0 or 1,
@@ -665,8 +666,8 @@ const klLift = 1 << 32
 // faintest is log2 of a weight below the smallest float64.
 const steep, faintest = 1 << 64, -1080
 
-// diverges reports whether the tile just processed has an entry of KL(p||q) whose logit of q is below deep, although its
-// weight is above 2^faintest. p is either the teacher or the student.
+// diverges reports whether the tile just processed has an entry of KL(p||q) whose logit of q is below deep, although
+// its weight is above 2^faintest. p is either the teacher or the student.
 func (w *worker) diverges(d DType, teacherWeighs bool, deep, faintest float64) bool {
 	a := &w.a
 	k := a.dk
@@ -705,12 +706,12 @@ func (r *row) onePassKL(wantG bool) (res rowResult, ok bool) {
 	if !(math.Abs(float64(a.nls)) < maxNormaliser && math.Abs(float64(a.nlt)) < maxNormaliser) {
 		return res, false
 	}
-	a.lift = klLift
+	a.lift, a.drop = klLift, 1
 	sums, ok := r.readBoth(&k, wantG)
 	least := math.Inf(-1)
 	if ok && math.IsInf(sums.mean, 1) && !k.excluded {
 		// A finite summand overflowed. With lower weights none does, but a summand of up to 2^21 becomes 0.
-		a.lift, least = klLift/0x1p50, float64(r.n)*(1<<45)
+		a.lift, a.drop, least = klLift/0x1p50, 0x1p-50, float64(r.n)*(1<<45)
 		sums, ok = r.readBoth(&k, wantG)
 	}
 	if !ok || !k.excluded && !sums.isSignificant() || !(sums.p >= 1) || !(sums.q >= 1) {

@@ -2376,7 +2376,7 @@ loop:
 	VPERMILPD        $0x01, X26, X2
 	VADDSD           X2, X26, X26
 	VMOVAPD          X26, X0
-	VMOVSD           X0, 184(R9)
+	VMOVSD           X0, 192(R9)
 	VPXORD           Z1, Z1, Z1
 	VADDPD           Z1, Z27, Z27
 	VEXTRACTF64X4    $0x01, Z27, Y2
@@ -2386,7 +2386,7 @@ loop:
 	VPERMILPD        $0x01, X27, X2
 	VADDSD           X2, X27, X27
 	VMOVAPD          X27, X0
-	VMOVSD           X0, 192(R9)
+	VMOVSD           X0, 200(R9)
 	VZEROUPPER
 	RET
 
@@ -2620,7 +2620,7 @@ loop:
 	VPERMILPD        $0x01, X26, X2
 	VADDSD           X2, X26, X26
 	VMOVAPD          X26, X0
-	VMOVSD           X0, 184(R9)
+	VMOVSD           X0, 192(R9)
 	VPXORD           Z1, Z1, Z1
 	VADDPD           Z1, Z27, Z27
 	VEXTRACTF64X4    $0x01, Z27, Y2
@@ -2630,7 +2630,7 @@ loop:
 	VPERMILPD        $0x01, X27, X2
 	VADDSD           X2, X27, X27
 	VMOVAPD          X27, X0
-	VMOVSD           X0, 192(R9)
+	VMOVSD           X0, 200(R9)
 	VEXTRACTF32X8    $0x01, Z29, Y1
 	VMAXPS           Y1, Y29, Y29
 	VEXTRACTF32X4    $0x01, Y29, X1
@@ -2874,7 +2874,7 @@ loop:
 	VPERMILPD        $0x01, X26, X2
 	VADDSD           X2, X26, X26
 	VMOVAPD          X26, X0
-	VMOVSD           X0, 184(R9)
+	VMOVSD           X0, 192(R9)
 	VPXORD           Z1, Z1, Z1
 	VADDPD           Z1, Z27, Z27
 	VEXTRACTF64X4    $0x01, Z27, Y2
@@ -2884,7 +2884,7 @@ loop:
 	VPERMILPD        $0x01, X27, X2
 	VADDSD           X2, X27, X27
 	VMOVAPD          X27, X0
-	VMOVSD           X0, 192(R9)
+	VMOVSD           X0, 200(R9)
 	VEXTRACTF32X8    $0x01, Z29, Y1
 	VMAXPS           Y1, Y29, Y29
 	VEXTRACTF32X4    $0x01, Y29, X1
@@ -5301,7 +5301,7 @@ loop:
 	VPERMILPD        $0x01, X26, X2
 	VADDSD           X2, X26, X26
 	VMOVAPD          X26, X0
-	VMOVSD           X0, 184(R9)
+	VMOVSD           X0, 192(R9)
 	VPXORD           Z1, Z1, Z1
 	VADDPD           Z1, Z27, Z27
 	VEXTRACTF64X4    $0x01, Z27, Y2
@@ -5311,7 +5311,7 @@ loop:
 	VPERMILPD        $0x01, X27, X2
 	VADDSD           X2, X27, X27
 	VMOVAPD          X27, X0
-	VMOVSD           X0, 192(R9)
+	VMOVSD           X0, 200(R9)
 	VZEROUPPER
 	RET
 
@@ -5549,7 +5549,7 @@ loop:
 	VPERMILPD        $0x01, X26, X2
 	VADDSD           X2, X26, X26
 	VMOVAPD          X26, X0
-	VMOVSD           X0, 184(R9)
+	VMOVSD           X0, 192(R9)
 	VPXORD           Z1, Z1, Z1
 	VADDPD           Z1, Z27, Z27
 	VEXTRACTF64X4    $0x01, Z27, Y2
@@ -5559,7 +5559,7 @@ loop:
 	VPERMILPD        $0x01, X27, X2
 	VADDSD           X2, X27, X27
 	VMOVAPD          X27, X0
-	VMOVSD           X0, 192(R9)
+	VMOVSD           X0, 200(R9)
 	VEXTRACTF32X8    $0x01, Z29, Y1
 	VMAXPS           Y1, Y29, Y29
 	VEXTRACTF32X4    $0x01, Y29, X1
@@ -5807,7 +5807,7 @@ loop:
 	VPERMILPD        $0x01, X26, X2
 	VADDSD           X2, X26, X26
 	VMOVAPD          X26, X0
-	VMOVSD           X0, 184(R9)
+	VMOVSD           X0, 192(R9)
 	VPXORD           Z1, Z1, Z1
 	VADDPD           Z1, Z27, Z27
 	VEXTRACTF64X4    $0x01, Z27, Y2
@@ -5817,7 +5817,7 @@ loop:
 	VPERMILPD        $0x01, X27, X2
 	VADDSD           X2, X27, X27
 	VMOVAPD          X27, X0
-	VMOVSD           X0, 192(R9)
+	VMOVSD           X0, 200(R9)
 	VEXTRACTF32X8    $0x01, Z29, Y1
 	VMAXPS           Y1, Y29, Y29
 	VEXTRACTF32X4    $0x01, Y29, X1
@@ -8160,7 +8160,7 @@ loop:
 	VPERMILPD        $0x01, X26, X2
 	VADDSD           X2, X26, X26
 	VMOVAPD          X26, X0
-	VMOVSD           X0, 184(R9)
+	VMOVSD           X0, 192(R9)
 	VPXORD           Z1, Z1, Z1
 	VADDPD           Z1, Z27, Z27
 	VEXTRACTF64X4    $0x01, Z27, Y2
@@ -8170,7 +8170,7 @@ loop:
 	VPERMILPD        $0x01, X27, X2
 	VADDSD           X2, X27, X27
 	VMOVAPD          X27, X0
-	VMOVSD           X0, 192(R9)
+	VMOVSD           X0, 200(R9)
 	VZEROUPPER
 	RET
 
@@ -8396,7 +8396,7 @@ loop:
 	VPERMILPD        $0x01, X26, X2
 	VADDSD           X2, X26, X26
 	VMOVAPD          X26, X0
-	VMOVSD           X0, 184(R9)
+	VMOVSD           X0, 192(R9)
 	VPXORD           Z1, Z1, Z1
 	VADDPD           Z1, Z27, Z27
 	VEXTRACTF64X4    $0x01, Z27, Y2
@@ -8406,7 +8406,7 @@ loop:
 	VPERMILPD        $0x01, X27, X2
 	VADDSD           X2, X27, X27
 	VMOVAPD          X27, X0
-	VMOVSD           X0, 192(R9)
+	VMOVSD           X0, 200(R9)
 	VEXTRACTF32X8    $0x01, Z29, Y1
 	VMAXPS           Y1, Y29, Y29
 	VEXTRACTF32X4    $0x01, Y29, X1
@@ -8642,7 +8642,7 @@ loop:
 	VPERMILPD        $0x01, X26, X2
 	VADDSD           X2, X26, X26
 	VMOVAPD          X26, X0
-	VMOVSD           X0, 184(R9)
+	VMOVSD           X0, 192(R9)
 	VPXORD           Z1, Z1, Z1
 	VADDPD           Z1, Z27, Z27
 	VEXTRACTF64X4    $0x01, Z27, Y2
@@ -8652,7 +8652,7 @@ loop:
 	VPERMILPD        $0x01, X27, X2
 	VADDSD           X2, X27, X27
 	VMOVAPD          X27, X0
-	VMOVSD           X0, 192(R9)
+	VMOVSD           X0, 200(R9)
 	VEXTRACTF32X8    $0x01, Z29, Y1
 	VMAXPS           Y1, Y29, Y29
 	VEXTRACTF32X4    $0x01, Y29, X1
@@ -8960,7 +8960,7 @@ TEXT ·wideSumAVX512(SB), NOSPLIT, $0-8
 	MOVQ    8(R9), SI
 	MOVQ    16(R9), BX
 	MOVQ    56(R9), CX
-	MOVQ    288(R9), DX
+	MOVQ    296(R9), DX
 	MOVQ    32(R9), R12
 	XORQ    AX, AX
 	VXORPD  Z10, Z10, Z10
@@ -9056,7 +9056,7 @@ TEXT ·wideEndAVX512(SB), NOSPLIT, $0-8
 	MOVQ    8(R9), SI
 	MOVQ    16(R9), BX
 	MOVQ    56(R9), CX
-	MOVQ    288(R9), DX
+	MOVQ    296(R9), DX
 	MOVQ    32(R9), R12
 	XORQ    AX, AX
 	VXORPD  Z10, Z10, Z10
@@ -9228,7 +9228,7 @@ TEXT ·wideMixAVX512(SB), NOSPLIT, $0-8
 	MOVQ    8(R9), SI
 	MOVQ    16(R9), BX
 	MOVQ    56(R9), CX
-	MOVQ    288(R9), DX
+	MOVQ    296(R9), DX
 	MOVQ    32(R9), R12
 	XORQ    AX, AX
 	VXORPD  Z10, Z10, Z10
@@ -9579,31 +9579,23 @@ DATA each256<>+592(SB)/4, $0x42000000
 DATA each256<>+596(SB)/4, $0x42000000
 DATA each256<>+600(SB)/4, $0x42000000
 DATA each256<>+604(SB)/4, $0x42000000
-DATA each256<>+608(SB)/4, $0x2f800000
-DATA each256<>+612(SB)/4, $0x2f800000
-DATA each256<>+616(SB)/4, $0x2f800000
-DATA each256<>+620(SB)/4, $0x2f800000
-DATA each256<>+624(SB)/4, $0x2f800000
-DATA each256<>+628(SB)/4, $0x2f800000
-DATA each256<>+632(SB)/4, $0x2f800000
-DATA each256<>+636(SB)/4, $0x2f800000
-DATA each256<>+640(SB)/4, $0xc31f0000
-DATA each256<>+644(SB)/4, $0xc31f0000
-DATA each256<>+648(SB)/4, $0xc31f0000
-DATA each256<>+652(SB)/4, $0xc31f0000
-DATA each256<>+656(SB)/4, $0xc31f0000
-DATA each256<>+660(SB)/4, $0xc31f0000
-DATA each256<>+664(SB)/4, $0xc31f0000
-DATA each256<>+668(SB)/4, $0xc31f0000
-DATA each256<>+672(SB)/4, $0x42be0000
-DATA each256<>+676(SB)/4, $0x42be0000
-DATA each256<>+680(SB)/4, $0x42be0000
-DATA each256<>+684(SB)/4, $0x42be0000
-DATA each256<>+688(SB)/4, $0x42be0000
-DATA each256<>+692(SB)/4, $0x42be0000
-DATA each256<>+696(SB)/4, $0x42be0000
-DATA each256<>+700(SB)/4, $0x42be0000
-GLOBL each256<>(SB), RODATA|NOPTR, $704
+DATA each256<>+608(SB)/4, $0xc31f0000
+DATA each256<>+612(SB)/4, $0xc31f0000
+DATA each256<>+616(SB)/4, $0xc31f0000
+DATA each256<>+620(SB)/4, $0xc31f0000
+DATA each256<>+624(SB)/4, $0xc31f0000
+DATA each256<>+628(SB)/4, $0xc31f0000
+DATA each256<>+632(SB)/4, $0xc31f0000
+DATA each256<>+636(SB)/4, $0xc31f0000
+DATA each256<>+640(SB)/4, $0x42be0000
+DATA each256<>+644(SB)/4, $0x42be0000
+DATA each256<>+648(SB)/4, $0x42be0000
+DATA each256<>+652(SB)/4, $0x42be0000
+DATA each256<>+656(SB)/4, $0x42be0000
+DATA each256<>+660(SB)/4, $0x42be0000
+DATA each256<>+664(SB)/4, $0x42be0000
+DATA each256<>+668(SB)/4, $0x42be0000
+GLOBL each256<>(SB), RODATA|NOPTR, $672
 
 // func maxF32AVX2(a *tileArgs)
 // Requires: AVX
@@ -11716,10 +11708,10 @@ loop:
 	VCVTPS2PD    X11, Y11
 	VADDPD       Y10, Y13, Y13
 	VADDPD       Y11, Y13, Y13
-	VMOVUPS      each256<>+640(SB), Y10
+	VMOVUPS      each256<>+608(SB), Y10
 	VMAXPS       Y2, Y10, Y2
 	VMAXPS       Y3, Y10, Y3
-	VMOVUPS      each256<>+672(SB), Y10
+	VMOVUPS      each256<>+640(SB), Y10
 	VMINPS       Y2, Y10, Y2
 	VMINPS       Y3, Y10, Y3
 	VADDPS       each256<>+224(SB), Y2, Y6
@@ -11746,8 +11738,7 @@ loop:
 	VADDPS       each256<>+576(SB), Y7, Y7
 	VPSLLD       $0x17, Y6, Y6
 	VPSLLD       $0x17, Y7, Y7
-	VBROADCASTSS 180(R9), Y10
-	VMULPS       each256<>+608(SB), Y10, Y10
+	VBROADCASTSS 184(R9), Y10
 	VMULPS       Y10, Y8, Y8
 	VMULPS       Y10, Y9, Y9
 	VMULPS       Y8, Y6, Y6
@@ -11825,10 +11816,10 @@ loop:
 	VCVTPS2PD    X11, Y11
 	VADDPD       Y10, Y13, Y13
 	VADDPD       Y11, Y13, Y13
-	VMOVUPS      each256<>+640(SB), Y10
+	VMOVUPS      each256<>+608(SB), Y10
 	VMAXPS       Y2, Y10, Y2
 	VMAXPS       Y3, Y10, Y3
-	VMOVUPS      each256<>+672(SB), Y10
+	VMOVUPS      each256<>+640(SB), Y10
 	VMINPS       Y2, Y10, Y2
 	VMINPS       Y3, Y10, Y3
 	VADDPS       each256<>+224(SB), Y2, Y6
@@ -11855,8 +11846,7 @@ loop:
 	VADDPS       each256<>+576(SB), Y7, Y7
 	VPSLLD       $0x17, Y6, Y6
 	VPSLLD       $0x17, Y7, Y7
-	VBROADCASTSS 180(R9), Y10
-	VMULPS       each256<>+608(SB), Y10, Y10
+	VBROADCASTSS 184(R9), Y10
 	VMULPS       Y10, Y8, Y8
 	VMULPS       Y10, Y9, Y9
 	VMULPS       Y8, Y6, Y6
@@ -11900,12 +11890,12 @@ loop:
 	VADDPD       X1, X14, X14
 	VPERMILPD    $0x01, X14, X1
 	VADDSD       X1, X14, X14
-	VMOVSD       X14, 184(R9)
+	VMOVSD       X14, 192(R9)
 	VEXTRACTF128 $0x01, Y15, X1
 	VADDPD       X1, X15, X15
 	VPERMILPD    $0x01, X15, X1
 	VADDSD       X1, X15, X15
-	VMOVSD       X15, 192(R9)
+	VMOVSD       X15, 200(R9)
 	VZEROUPPER
 	RET
 
@@ -11992,10 +11982,10 @@ loop:
 	VCVTPS2PD    X11, Y11
 	VADDPD       Y10, Y13, Y13
 	VADDPD       Y11, Y13, Y13
-	VMOVUPS      each256<>+640(SB), Y10
+	VMOVUPS      each256<>+608(SB), Y10
 	VMAXPS       Y2, Y10, Y2
 	VMAXPS       Y3, Y10, Y3
-	VMOVUPS      each256<>+672(SB), Y10
+	VMOVUPS      each256<>+640(SB), Y10
 	VMINPS       Y2, Y10, Y2
 	VMINPS       Y3, Y10, Y3
 	VADDPS       each256<>+224(SB), Y2, Y6
@@ -12022,8 +12012,7 @@ loop:
 	VADDPS       each256<>+576(SB), Y7, Y7
 	VPSLLD       $0x17, Y6, Y6
 	VPSLLD       $0x17, Y7, Y7
-	VBROADCASTSS 180(R9), Y10
-	VMULPS       each256<>+608(SB), Y10, Y10
+	VBROADCASTSS 184(R9), Y10
 	VMULPS       Y10, Y8, Y8
 	VMULPS       Y10, Y9, Y9
 	VMULPS       Y8, Y6, Y6
@@ -12105,10 +12094,10 @@ loop:
 	VCVTPS2PD    X11, Y11
 	VADDPD       Y10, Y13, Y13
 	VADDPD       Y11, Y13, Y13
-	VMOVUPS      each256<>+640(SB), Y10
+	VMOVUPS      each256<>+608(SB), Y10
 	VMAXPS       Y2, Y10, Y2
 	VMAXPS       Y3, Y10, Y3
-	VMOVUPS      each256<>+672(SB), Y10
+	VMOVUPS      each256<>+640(SB), Y10
 	VMINPS       Y2, Y10, Y2
 	VMINPS       Y3, Y10, Y3
 	VADDPS       each256<>+224(SB), Y2, Y6
@@ -12135,8 +12124,7 @@ loop:
 	VADDPS       each256<>+576(SB), Y7, Y7
 	VPSLLD       $0x17, Y6, Y6
 	VPSLLD       $0x17, Y7, Y7
-	VBROADCASTSS 180(R9), Y10
-	VMULPS       each256<>+608(SB), Y10, Y10
+	VBROADCASTSS 184(R9), Y10
 	VMULPS       Y10, Y8, Y8
 	VMULPS       Y10, Y9, Y9
 	VMULPS       Y8, Y6, Y6
@@ -12182,12 +12170,12 @@ loop:
 	VADDPD       X1, X14, X14
 	VPERMILPD    $0x01, X14, X1
 	VADDSD       X1, X14, X14
-	VMOVSD       X14, 184(R9)
+	VMOVSD       X14, 192(R9)
 	VEXTRACTF128 $0x01, Y15, X1
 	VADDPD       X1, X15, X15
 	VPERMILPD    $0x01, X15, X1
 	VADDSD       X1, X15, X15
-	VMOVSD       X15, 192(R9)
+	VMOVSD       X15, 200(R9)
 	VZEROUPPER
 	RET
 
@@ -12272,10 +12260,10 @@ loop:
 	VCVTPS2PD    X11, Y11
 	VADDPD       Y10, Y13, Y13
 	VADDPD       Y11, Y13, Y13
-	VMOVUPS      each256<>+640(SB), Y10
+	VMOVUPS      each256<>+608(SB), Y10
 	VMAXPS       Y2, Y10, Y2
 	VMAXPS       Y3, Y10, Y3
-	VMOVUPS      each256<>+672(SB), Y10
+	VMOVUPS      each256<>+640(SB), Y10
 	VMINPS       Y2, Y10, Y2
 	VMINPS       Y3, Y10, Y3
 	VADDPS       each256<>+224(SB), Y2, Y6
@@ -12302,8 +12290,7 @@ loop:
 	VADDPS       each256<>+576(SB), Y7, Y7
 	VPSLLD       $0x17, Y6, Y6
 	VPSLLD       $0x17, Y7, Y7
-	VBROADCASTSS 180(R9), Y10
-	VMULPS       each256<>+608(SB), Y10, Y10
+	VBROADCASTSS 184(R9), Y10
 	VMULPS       Y10, Y8, Y8
 	VMULPS       Y10, Y9, Y9
 	VMULPS       Y8, Y6, Y6
@@ -12385,10 +12372,10 @@ loop:
 	VCVTPS2PD    X11, Y11
 	VADDPD       Y10, Y13, Y13
 	VADDPD       Y11, Y13, Y13
-	VMOVUPS      each256<>+640(SB), Y10
+	VMOVUPS      each256<>+608(SB), Y10
 	VMAXPS       Y2, Y10, Y2
 	VMAXPS       Y3, Y10, Y3
-	VMOVUPS      each256<>+672(SB), Y10
+	VMOVUPS      each256<>+640(SB), Y10
 	VMINPS       Y2, Y10, Y2
 	VMINPS       Y3, Y10, Y3
 	VADDPS       each256<>+224(SB), Y2, Y6
@@ -12415,8 +12402,7 @@ loop:
 	VADDPS       each256<>+576(SB), Y7, Y7
 	VPSLLD       $0x17, Y6, Y6
 	VPSLLD       $0x17, Y7, Y7
-	VBROADCASTSS 180(R9), Y10
-	VMULPS       each256<>+608(SB), Y10, Y10
+	VBROADCASTSS 184(R9), Y10
 	VMULPS       Y10, Y8, Y8
 	VMULPS       Y10, Y9, Y9
 	VMULPS       Y8, Y6, Y6
@@ -12464,12 +12450,12 @@ loop:
 	VADDPD       X1, X14, X14
 	VPERMILPD    $0x01, X14, X1
 	VADDSD       X1, X14, X14
-	VMOVSD       X14, 184(R9)
+	VMOVSD       X14, 192(R9)
 	VEXTRACTF128 $0x01, Y15, X1
 	VADDPD       X1, X15, X15
 	VPERMILPD    $0x01, X15, X1
 	VADDSD       X1, X15, X15
-	VMOVSD       X15, 192(R9)
+	VMOVSD       X15, 200(R9)
 	VZEROUPPER
 	RET
 
@@ -14610,10 +14596,10 @@ loop:
 	VCVTPS2PD    X11, Y11
 	VADDPD       Y10, Y13, Y13
 	VADDPD       Y11, Y13, Y13
-	VMOVUPS      each256<>+640(SB), Y10
+	VMOVUPS      each256<>+608(SB), Y10
 	VMAXPS       Y2, Y10, Y2
 	VMAXPS       Y3, Y10, Y3
-	VMOVUPS      each256<>+672(SB), Y10
+	VMOVUPS      each256<>+640(SB), Y10
 	VMINPS       Y2, Y10, Y2
 	VMINPS       Y3, Y10, Y3
 	VADDPS       each256<>+224(SB), Y2, Y6
@@ -14640,8 +14626,7 @@ loop:
 	VADDPS       each256<>+576(SB), Y7, Y7
 	VPSLLD       $0x17, Y6, Y6
 	VPSLLD       $0x17, Y7, Y7
-	VBROADCASTSS 180(R9), Y10
-	VMULPS       each256<>+608(SB), Y10, Y10
+	VBROADCASTSS 184(R9), Y10
 	VMULPS       Y10, Y8, Y8
 	VMULPS       Y10, Y9, Y9
 	VMULPS       Y8, Y6, Y6
@@ -14721,10 +14706,10 @@ loop:
 	VCVTPS2PD    X11, Y11
 	VADDPD       Y10, Y13, Y13
 	VADDPD       Y11, Y13, Y13
-	VMOVUPS      each256<>+640(SB), Y10
+	VMOVUPS      each256<>+608(SB), Y10
 	VMAXPS       Y2, Y10, Y2
 	VMAXPS       Y3, Y10, Y3
-	VMOVUPS      each256<>+672(SB), Y10
+	VMOVUPS      each256<>+640(SB), Y10
 	VMINPS       Y2, Y10, Y2
 	VMINPS       Y3, Y10, Y3
 	VADDPS       each256<>+224(SB), Y2, Y6
@@ -14751,8 +14736,7 @@ loop:
 	VADDPS       each256<>+576(SB), Y7, Y7
 	VPSLLD       $0x17, Y6, Y6
 	VPSLLD       $0x17, Y7, Y7
-	VBROADCASTSS 180(R9), Y10
-	VMULPS       each256<>+608(SB), Y10, Y10
+	VBROADCASTSS 184(R9), Y10
 	VMULPS       Y10, Y8, Y8
 	VMULPS       Y10, Y9, Y9
 	VMULPS       Y8, Y6, Y6
@@ -14796,12 +14780,12 @@ loop:
 	VADDPD       X1, X14, X14
 	VPERMILPD    $0x01, X14, X1
 	VADDSD       X1, X14, X14
-	VMOVSD       X14, 184(R9)
+	VMOVSD       X14, 192(R9)
 	VEXTRACTF128 $0x01, Y15, X1
 	VADDPD       X1, X15, X15
 	VPERMILPD    $0x01, X15, X1
 	VADDSD       X1, X15, X15
-	VMOVSD       X15, 192(R9)
+	VMOVSD       X15, 200(R9)
 	VZEROUPPER
 	RET
 
@@ -14888,10 +14872,10 @@ loop:
 	VCVTPS2PD    X11, Y11
 	VADDPD       Y10, Y13, Y13
 	VADDPD       Y11, Y13, Y13
-	VMOVUPS      each256<>+640(SB), Y10
+	VMOVUPS      each256<>+608(SB), Y10
 	VMAXPS       Y2, Y10, Y2
 	VMAXPS       Y3, Y10, Y3
-	VMOVUPS      each256<>+672(SB), Y10
+	VMOVUPS      each256<>+640(SB), Y10
 	VMINPS       Y2, Y10, Y2
 	VMINPS       Y3, Y10, Y3
 	VADDPS       each256<>+224(SB), Y2, Y6
@@ -14918,8 +14902,7 @@ loop:
 	VADDPS       each256<>+576(SB), Y7, Y7
 	VPSLLD       $0x17, Y6, Y6
 	VPSLLD       $0x17, Y7, Y7
-	VBROADCASTSS 180(R9), Y10
-	VMULPS       each256<>+608(SB), Y10, Y10
+	VBROADCASTSS 184(R9), Y10
 	VMULPS       Y10, Y8, Y8
 	VMULPS       Y10, Y9, Y9
 	VMULPS       Y8, Y6, Y6
@@ -15005,10 +14988,10 @@ loop:
 	VCVTPS2PD    X11, Y11
 	VADDPD       Y10, Y13, Y13
 	VADDPD       Y11, Y13, Y13
-	VMOVUPS      each256<>+640(SB), Y10
+	VMOVUPS      each256<>+608(SB), Y10
 	VMAXPS       Y2, Y10, Y2
 	VMAXPS       Y3, Y10, Y3
-	VMOVUPS      each256<>+672(SB), Y10
+	VMOVUPS      each256<>+640(SB), Y10
 	VMINPS       Y2, Y10, Y2
 	VMINPS       Y3, Y10, Y3
 	VADDPS       each256<>+224(SB), Y2, Y6
@@ -15035,8 +15018,7 @@ loop:
 	VADDPS       each256<>+576(SB), Y7, Y7
 	VPSLLD       $0x17, Y6, Y6
 	VPSLLD       $0x17, Y7, Y7
-	VBROADCASTSS 180(R9), Y10
-	VMULPS       each256<>+608(SB), Y10, Y10
+	VBROADCASTSS 184(R9), Y10
 	VMULPS       Y10, Y8, Y8
 	VMULPS       Y10, Y9, Y9
 	VMULPS       Y8, Y6, Y6
@@ -15082,12 +15064,12 @@ loop:
 	VADDPD       X1, X14, X14
 	VPERMILPD    $0x01, X14, X1
 	VADDSD       X1, X14, X14
-	VMOVSD       X14, 184(R9)
+	VMOVSD       X14, 192(R9)
 	VEXTRACTF128 $0x01, Y15, X1
 	VADDPD       X1, X15, X15
 	VPERMILPD    $0x01, X15, X1
 	VADDSD       X1, X15, X15
-	VMOVSD       X15, 192(R9)
+	VMOVSD       X15, 200(R9)
 	VZEROUPPER
 	RET
 
@@ -15172,10 +15154,10 @@ loop:
 	VCVTPS2PD    X11, Y11
 	VADDPD       Y10, Y13, Y13
 	VADDPD       Y11, Y13, Y13
-	VMOVUPS      each256<>+640(SB), Y10
+	VMOVUPS      each256<>+608(SB), Y10
 	VMAXPS       Y2, Y10, Y2
 	VMAXPS       Y3, Y10, Y3
-	VMOVUPS      each256<>+672(SB), Y10
+	VMOVUPS      each256<>+640(SB), Y10
 	VMINPS       Y2, Y10, Y2
 	VMINPS       Y3, Y10, Y3
 	VADDPS       each256<>+224(SB), Y2, Y6
@@ -15202,8 +15184,7 @@ loop:
 	VADDPS       each256<>+576(SB), Y7, Y7
 	VPSLLD       $0x17, Y6, Y6
 	VPSLLD       $0x17, Y7, Y7
-	VBROADCASTSS 180(R9), Y10
-	VMULPS       each256<>+608(SB), Y10, Y10
+	VBROADCASTSS 184(R9), Y10
 	VMULPS       Y10, Y8, Y8
 	VMULPS       Y10, Y9, Y9
 	VMULPS       Y8, Y6, Y6
@@ -15289,10 +15270,10 @@ loop:
 	VCVTPS2PD    X11, Y11
 	VADDPD       Y10, Y13, Y13
 	VADDPD       Y11, Y13, Y13
-	VMOVUPS      each256<>+640(SB), Y10
+	VMOVUPS      each256<>+608(SB), Y10
 	VMAXPS       Y2, Y10, Y2
 	VMAXPS       Y3, Y10, Y3
-	VMOVUPS      each256<>+672(SB), Y10
+	VMOVUPS      each256<>+640(SB), Y10
 	VMINPS       Y2, Y10, Y2
 	VMINPS       Y3, Y10, Y3
 	VADDPS       each256<>+224(SB), Y2, Y6
@@ -15319,8 +15300,7 @@ loop:
 	VADDPS       each256<>+576(SB), Y7, Y7
 	VPSLLD       $0x17, Y6, Y6
 	VPSLLD       $0x17, Y7, Y7
-	VBROADCASTSS 180(R9), Y10
-	VMULPS       each256<>+608(SB), Y10, Y10
+	VBROADCASTSS 184(R9), Y10
 	VMULPS       Y10, Y8, Y8
 	VMULPS       Y10, Y9, Y9
 	VMULPS       Y8, Y6, Y6
@@ -15368,12 +15348,12 @@ loop:
 	VADDPD       X1, X14, X14
 	VPERMILPD    $0x01, X14, X1
 	VADDSD       X1, X14, X14
-	VMOVSD       X14, 184(R9)
+	VMOVSD       X14, 192(R9)
 	VEXTRACTF128 $0x01, Y15, X1
 	VADDPD       X1, X15, X15
 	VPERMILPD    $0x01, X15, X1
 	VADDSD       X1, X15, X15
-	VMOVSD       X15, 192(R9)
+	VMOVSD       X15, 200(R9)
 	VZEROUPPER
 	RET
 
@@ -17464,10 +17444,10 @@ loop:
 	VCVTPS2PD    X11, Y11
 	VADDPD       Y10, Y13, Y13
 	VADDPD       Y11, Y13, Y13
-	VMOVUPS      each256<>+640(SB), Y10
+	VMOVUPS      each256<>+608(SB), Y10
 	VMAXPS       Y2, Y10, Y2
 	VMAXPS       Y3, Y10, Y3
-	VMOVUPS      each256<>+672(SB), Y10
+	VMOVUPS      each256<>+640(SB), Y10
 	VMINPS       Y2, Y10, Y2
 	VMINPS       Y3, Y10, Y3
 	VADDPS       each256<>+224(SB), Y2, Y6
@@ -17494,8 +17474,7 @@ loop:
 	VADDPS       each256<>+576(SB), Y7, Y7
 	VPSLLD       $0x17, Y6, Y6
 	VPSLLD       $0x17, Y7, Y7
-	VBROADCASTSS 180(R9), Y10
-	VMULPS       each256<>+608(SB), Y10, Y10
+	VBROADCASTSS 184(R9), Y10
 	VMULPS       Y10, Y8, Y8
 	VMULPS       Y10, Y9, Y9
 	VMULPS       Y8, Y6, Y6
@@ -17573,10 +17552,10 @@ loop:
 	VCVTPS2PD    X11, Y11
 	VADDPD       Y10, Y13, Y13
 	VADDPD       Y11, Y13, Y13
-	VMOVUPS      each256<>+640(SB), Y10
+	VMOVUPS      each256<>+608(SB), Y10
 	VMAXPS       Y2, Y10, Y2
 	VMAXPS       Y3, Y10, Y3
-	VMOVUPS      each256<>+672(SB), Y10
+	VMOVUPS      each256<>+640(SB), Y10
 	VMINPS       Y2, Y10, Y2
 	VMINPS       Y3, Y10, Y3
 	VADDPS       each256<>+224(SB), Y2, Y6
@@ -17603,8 +17582,7 @@ loop:
 	VADDPS       each256<>+576(SB), Y7, Y7
 	VPSLLD       $0x17, Y6, Y6
 	VPSLLD       $0x17, Y7, Y7
-	VBROADCASTSS 180(R9), Y10
-	VMULPS       each256<>+608(SB), Y10, Y10
+	VBROADCASTSS 184(R9), Y10
 	VMULPS       Y10, Y8, Y8
 	VMULPS       Y10, Y9, Y9
 	VMULPS       Y8, Y6, Y6
@@ -17648,12 +17626,12 @@ loop:
 	VADDPD       X1, X14, X14
 	VPERMILPD    $0x01, X14, X1
 	VADDSD       X1, X14, X14
-	VMOVSD       X14, 184(R9)
+	VMOVSD       X14, 192(R9)
 	VEXTRACTF128 $0x01, Y15, X1
 	VADDPD       X1, X15, X15
 	VPERMILPD    $0x01, X15, X1
 	VADDSD       X1, X15, X15
-	VMOVSD       X15, 192(R9)
+	VMOVSD       X15, 200(R9)
 	VZEROUPPER
 	RET
 
@@ -17736,10 +17714,10 @@ loop:
 	VCVTPS2PD    X11, Y11
 	VADDPD       Y10, Y13, Y13
 	VADDPD       Y11, Y13, Y13
-	VMOVUPS      each256<>+640(SB), Y10
+	VMOVUPS      each256<>+608(SB), Y10
 	VMAXPS       Y2, Y10, Y2
 	VMAXPS       Y3, Y10, Y3
-	VMOVUPS      each256<>+672(SB), Y10
+	VMOVUPS      each256<>+640(SB), Y10
 	VMINPS       Y2, Y10, Y2
 	VMINPS       Y3, Y10, Y3
 	VADDPS       each256<>+224(SB), Y2, Y6
@@ -17766,8 +17744,7 @@ loop:
 	VADDPS       each256<>+576(SB), Y7, Y7
 	VPSLLD       $0x17, Y6, Y6
 	VPSLLD       $0x17, Y7, Y7
-	VBROADCASTSS 180(R9), Y10
-	VMULPS       each256<>+608(SB), Y10, Y10
+	VBROADCASTSS 184(R9), Y10
 	VMULPS       Y10, Y8, Y8
 	VMULPS       Y10, Y9, Y9
 	VMULPS       Y8, Y6, Y6
@@ -17849,10 +17826,10 @@ loop:
 	VCVTPS2PD    X11, Y11
 	VADDPD       Y10, Y13, Y13
 	VADDPD       Y11, Y13, Y13
-	VMOVUPS      each256<>+640(SB), Y10
+	VMOVUPS      each256<>+608(SB), Y10
 	VMAXPS       Y2, Y10, Y2
 	VMAXPS       Y3, Y10, Y3
-	VMOVUPS      each256<>+672(SB), Y10
+	VMOVUPS      each256<>+640(SB), Y10
 	VMINPS       Y2, Y10, Y2
 	VMINPS       Y3, Y10, Y3
 	VADDPS       each256<>+224(SB), Y2, Y6
@@ -17879,8 +17856,7 @@ loop:
 	VADDPS       each256<>+576(SB), Y7, Y7
 	VPSLLD       $0x17, Y6, Y6
 	VPSLLD       $0x17, Y7, Y7
-	VBROADCASTSS 180(R9), Y10
-	VMULPS       each256<>+608(SB), Y10, Y10
+	VBROADCASTSS 184(R9), Y10
 	VMULPS       Y10, Y8, Y8
 	VMULPS       Y10, Y9, Y9
 	VMULPS       Y8, Y6, Y6
@@ -17926,12 +17902,12 @@ loop:
 	VADDPD       X1, X14, X14
 	VPERMILPD    $0x01, X14, X1
 	VADDSD       X1, X14, X14
-	VMOVSD       X14, 184(R9)
+	VMOVSD       X14, 192(R9)
 	VEXTRACTF128 $0x01, Y15, X1
 	VADDPD       X1, X15, X15
 	VPERMILPD    $0x01, X15, X1
 	VADDSD       X1, X15, X15
-	VMOVSD       X15, 192(R9)
+	VMOVSD       X15, 200(R9)
 	VZEROUPPER
 	RET
 
@@ -18012,10 +17988,10 @@ loop:
 	VCVTPS2PD    X11, Y11
 	VADDPD       Y10, Y13, Y13
 	VADDPD       Y11, Y13, Y13
-	VMOVUPS      each256<>+640(SB), Y10
+	VMOVUPS      each256<>+608(SB), Y10
 	VMAXPS       Y2, Y10, Y2
 	VMAXPS       Y3, Y10, Y3
-	VMOVUPS      each256<>+672(SB), Y10
+	VMOVUPS      each256<>+640(SB), Y10
 	VMINPS       Y2, Y10, Y2
 	VMINPS       Y3, Y10, Y3
 	VADDPS       each256<>+224(SB), Y2, Y6
@@ -18042,8 +18018,7 @@ loop:
 	VADDPS       each256<>+576(SB), Y7, Y7
 	VPSLLD       $0x17, Y6, Y6
 	VPSLLD       $0x17, Y7, Y7
-	VBROADCASTSS 180(R9), Y10
-	VMULPS       each256<>+608(SB), Y10, Y10
+	VBROADCASTSS 184(R9), Y10
 	VMULPS       Y10, Y8, Y8
 	VMULPS       Y10, Y9, Y9
 	VMULPS       Y8, Y6, Y6
@@ -18125,10 +18100,10 @@ loop:
 	VCVTPS2PD    X11, Y11
 	VADDPD       Y10, Y13, Y13
 	VADDPD       Y11, Y13, Y13
-	VMOVUPS      each256<>+640(SB), Y10
+	VMOVUPS      each256<>+608(SB), Y10
 	VMAXPS       Y2, Y10, Y2
 	VMAXPS       Y3, Y10, Y3
-	VMOVUPS      each256<>+672(SB), Y10
+	VMOVUPS      each256<>+640(SB), Y10
 	VMINPS       Y2, Y10, Y2
 	VMINPS       Y3, Y10, Y3
 	VADDPS       each256<>+224(SB), Y2, Y6
@@ -18155,8 +18130,7 @@ loop:
 	VADDPS       each256<>+576(SB), Y7, Y7
 	VPSLLD       $0x17, Y6, Y6
 	VPSLLD       $0x17, Y7, Y7
-	VBROADCASTSS 180(R9), Y10
-	VMULPS       each256<>+608(SB), Y10, Y10
+	VBROADCASTSS 184(R9), Y10
 	VMULPS       Y10, Y8, Y8
 	VMULPS       Y10, Y9, Y9
 	VMULPS       Y8, Y6, Y6
@@ -18204,12 +18178,12 @@ loop:
 	VADDPD       X1, X14, X14
 	VPERMILPD    $0x01, X14, X1
 	VADDSD       X1, X14, X14
-	VMOVSD       X14, 184(R9)
+	VMOVSD       X14, 192(R9)
 	VEXTRACTF128 $0x01, Y15, X1
 	VADDPD       X1, X15, X15
 	VPERMILPD    $0x01, X15, X1
 	VADDSD       X1, X15, X15
-	VMOVSD       X15, 192(R9)
+	VMOVSD       X15, 200(R9)
 	VZEROUPPER
 	RET
 
@@ -18354,7 +18328,7 @@ TEXT ·wideSumAVX2(SB), NOSPLIT, $0-8
 	MOVQ    8(R9), SI
 	MOVQ    16(R9), BX
 	MOVQ    56(R9), CX
-	MOVQ    288(R9), DX
+	MOVQ    296(R9), DX
 	MOVQ    32(R9), R12
 	XORQ    AX, AX
 	VXORPD  Y10, Y10, Y10
@@ -18434,7 +18408,7 @@ TEXT ·wideEndAVX2(SB), NOSPLIT, $0-8
 	MOVQ    8(R9), SI
 	MOVQ    16(R9), BX
 	MOVQ    56(R9), CX
-	MOVQ    288(R9), DX
+	MOVQ    296(R9), DX
 	MOVQ    32(R9), R12
 	XORQ    AX, AX
 	VXORPD  Y10, Y10, Y10
@@ -18587,7 +18561,7 @@ TEXT ·wideMixAVX2(SB), NOSPLIT, $0-8
 	MOVQ    8(R9), SI
 	MOVQ    16(R9), BX
 	MOVQ    56(R9), CX
-	MOVQ    288(R9), DX
+	MOVQ    296(R9), DX
 	MOVQ    32(R9), R12
 	XORQ    AX, AX
 	VXORPD  Y10, Y10, Y10

@@ -14,7 +14,7 @@ func (g *generator) narrowConstants() {
 		{"biased", bits(1.5*(1<<23) + 127)}, // adding this rounds to an integer, which a shift moves into the exponent
 		{"low", bits(-127)}, {"high", bits(127)}, {"abs", 1<<31 - 1}, {"narrowLimit", bits(14.99)}, {"one", bits(1)},
 		{"two", bits(2)}, {"upper", 0xffff0000}, {"far", bits(1e30)}, {"-far", bits(-1e30)}, {"sign", 1 << 31},
-		{"lift", bits(lift)}, {"unlift", bits(math.Exp2(-lift))}, {"lifted low", bits(-127 - lift)}, {"lifted high", bits(127 - lift)},
+		{"lift", bits(lift)}, {"lifted low", bits(-127 - lift)}, {"lifted high", bits(127 - lift)},
 	}...))
 }
 
@@ -181,8 +181,7 @@ func (g *generator) klVectors256(d dtype, gradient string, p pointers, entry int
 		g.limit256(y, tmp, lifted)
 		g.exp2_256(y, P, f, lifted != "")
 		if lifted != "" {
-			g.VBROADCASTSS(g.arg("lift"), tmp)
-			g.VMULPS(g.narrow.mem("unlift"), tmp, tmp)
+			g.VBROADCASTSS(g.arg("drop"), tmp)
 			each(g.VMULPS, tmp, f, f)
 		}
 		each(g.VMULPS, f, P, P)
