@@ -40,8 +40,10 @@ type tileArgs struct {
 	max     float32 // the largest entry, |D| or |out|, depending on the tile
 	teacher uint32  // all bits set if rate is relative to the larger probability, as for beta 0; otherwise 0
 	ratio   float32 // factor that makes the student's kept entries relative to the teacher's normaliser
-	kl      float64 // klLift times sum 2^yt (yt-ys)
-	klAbs   float64 // klLift times sum 2^yt |yt-ys|
+	lift    float32 // factor of the weights 2^yt in kl: klLift times drop
+	drop    float32
+	kl      float64 // lift times sum 2^yt (yt-ys)
+	klAbs   float64 // lift times sum 2^yt |yt-ys|
 
 	// The constants above in float64, for the portable tiles.
 	dk, dref, dnls, dnlt, dhk, dhd, dclip, dqk, dgk float64

@@ -215,7 +215,7 @@ func (w *worker) split(
 	if !rest.ok {
 		return w.splitExactly(m, row, tau, renorm, of, s)
 	}
-	outside := float64(rest.ref)/tau + rest.sum*math.Ln2
+	outside := rest.lse(tau)
 	all := max(top, outside)
 	unit := math.Exp(top - all)
 	restProb := math.Exp(outside - all)

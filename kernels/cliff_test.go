@@ -8,11 +8,14 @@ import (
 	"unsafe"
 )
 
-// trainingRows are rows as training meets them: both sides of n entries.
-var trainingRows = []struct {
+// kindOfRow fills in both sides.
+type kindOfRow struct {
 	name string
 	fill func(r *rand.Rand, s, t []float32)
-}{
+}
+
+// trainingRows are rows as training meets them.
+var trainingRows = []kindOfRow{
 	{"unrelated sd 1", func(r *rand.Rand, s, t []float32) { normal(r, s, 1); normal(r, t, 1) }},
 	{"unrelated sd 3", func(r *rand.Rand, s, t []float32) { normal(r, s, 3); normal(r, t, 3) }},
 	{"unrelated sd 10", func(r *rand.Rand, s, t []float32) { normal(r, s, 10); normal(r, t, 10) }},

@@ -29,6 +29,7 @@ type tileSet struct {
 	rates  *rateTable
 	finish tileFunc // out = (g + q*qk) * gk, with q from kept
 	stream tileFunc // like finish, but bypasses the caches, for an out on a 64-byte boundary; may be nil
+	totals tileFunc // sum = sum of the float32 values in s, sumG = sum of those in t
 
 	// keepAny is like keep, but for forward passes: it may store the even and odd bfloat16 entries separately. The
 	// other two are second passes that use the stored values. All may be nil.
@@ -41,7 +42,7 @@ type tileSet struct {
 	// like keep, but accurate to within float64 rounding; may be nil
 	exact [3]tileFunc
 
-	// a pass over both sides, with references -nls, -nlt; may be nil. sum = klLift sum 2^yt, sumG = sum 2^ys, kl, klAbs
+	// a pass over both sides, with references -nls, -nlt; may be nil. sum = lift sum 2^yt, sumG = sum 2^ys, kl, klAbs
 	kl [3]tileFunc
 	// like kl, but for a gradient: kept gets the student's exponentials; keptT gets t's exponentials if the student is
 	// s (klForward), and 2^yt (yt-ys) if the student is t (klReverse); all values of t are lifted

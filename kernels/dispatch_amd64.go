@@ -27,6 +27,7 @@ func assemblyPaths() []*tileSet {
 			klForward: [3]tileFunc{klForwardF32AVX2, klForwardBF16AVX2, klForwardF16AVX2},
 			klReverse: [3]tileFunc{klReverseF32AVX2, klReverseBF16AVX2, klReverseF16AVX2},
 			finish:    finishAVX2,
+			totals:    totalsAVX2,
 			wideSum:   wideSumAVX2,
 			wideEnd:   wideEndAVX2,
 			wideMix:   wideMixAVX2,
@@ -55,6 +56,7 @@ func avx512() *tileSet {
 		rates:  wideRates,
 		finish: finishAVX512,
 		stream: streamAVX512,
+		totals: totalsAVX2,
 		kl:     [3]tileFunc{klF32AVX512, klBF16AVX512, klF16AVX512},
 
 		klForward: [3]tileFunc{klForwardF32AVX512, klForwardBF16AVX512, klForwardF16AVX512},

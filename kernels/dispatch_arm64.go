@@ -13,6 +13,7 @@ func assemblyPaths() []*tileSet {
 		jsd:     [3]tileFunc{jsdF32NEON, jsdBF16NEON, jsdF16NEON},
 		grad:    [3]tileFunc{gradF32NEON, gradBF16NEON, gradF16NEON},
 		finish:  finishNEON,
+		totals:  pureTotals,
 		tab:     packed,
 		gradTab: packed,
 	}}

@@ -37,7 +37,9 @@ func (r *row) setApart(share float64) (rest remainder) {
 		}
 		if w.tops[at] >= threshold {
 			w.tops[at] = r.pick(i, m, threshold)
-			w.sums[0][at], w.sums[1][at] = sum(w.kept[0][i:i+m]), sum(r.second(i, m))
+			w.a.s, w.a.t, w.a.n = unsafe.Pointer(&w.kept[0][i]), unsafe.Pointer(&r.second(i, m)[0]), m
+			call(w.path.totals, &w.a)
+			w.sums[0][at], w.sums[1][at] = w.a.sum, w.a.sumG
 		}
 		rest.sum += w.sums[0][at]
 		rest.teacher += w.sums[1][at]
@@ -47,24 +49,24 @@ func (r *row) setApart(share float64) (rest remainder) {
 	return rest
 }
 
-// pick moves the heavy entries among m from entry i on. It returns the student's largest remaining exponential.
+// pick moves the heavy entries among m from entry i on; m is a multiple of block. It returns the student's largest
+// remaining exponential.
 func (r *row) pick(i, m int, threshold float32) (top float32) {
-	s, t := r.w.kept[0][i:i+m], r.second(i, m)
-	for from := 0; from < m; from += block { // m is a multiple of block
-		largest := r.largestKept(i+from, block)
-		if largest >= threshold {
-			for at, x := range s[from : from+block] {
-				if x >= threshold && x > 0 { // the padding and the threshold may both be 0
-					at += from
-					r.w.heavy = append(r.w.heavy, r.exactly(i+at))
-					s[at], t[at] = 0, 0
-				}
-			}
-			largest = r.largestKept(i+from, block)
-		}
-		top = max(top, largest)
+	top = r.largestKept(i, m)
+	switch half := (m/2 + block - 1) &^ (block - 1); {
+	case top < threshold:
+		return top
+	case m > block:
+		return max(r.pick(i, half, threshold), r.pick(i+half, m-half, threshold))
 	}
-	return top
+	s, t := r.w.kept[0][i:i+block], r.second(i, block)
+	for at, x := range s {
+		if x >= threshold && x > 0 { // the padding and the threshold may both be 0
+			r.w.heavy = append(r.w.heavy, r.exactly(i+at))
+			s[at], t[at] = 0, 0
+		}
+	}
+	return r.largestKept(i, block)
 }
 
 // second returns the values that a row keeps in addition to the student's exponentials, for m entries from entry i on.
@@ -74,17 +76,6 @@ func (r *row) second(i, m int) []float32 {
 		return r.raw(i)[:m]
 	}
 	return r.w.kept[1][i : i+m]
-}
-
-// sum adds up whole blocks in eight independent chains.
-func sum(x []float32) float64 {
-	var sums [8]float64
-	for at := 0; at < len(x); at += 8 {
-		for c, y := range (*[8]float32)(x[at:]) {
-			sums[c] += float64(y)
-		}
-	}
-	return (sums[0] + sums[1] + sums[2] + sums[3]) + (sums[4] + sums[5] + sums[6] + sums[7])
 }
 
 // largestKept returns the largest of the student's n kept exponentials starting at entry i.
@@ -223,6 +214,9 @@ func (r *row) gradient(res *rowResult, grad []float32, scale float64) bool {
 		}
 		top, gone := r.fold(&l, rest, scale*nf/o.Temperature)
 		top, gone = top/math.Abs(scale), gone/o.Temperature*nf
+		if r.p.kind == klPass && !r.p.teacherWeighs && top < 1e-9*tmp.loss && tmp.loss > 1e4 {
+			return false // the gradient is next to nothing beside the log-odds, and may be exactly 0
+		}
 		if !(top < 0.2*gone && gone*4e-7 > 3e-14) {
 			// Without the terms of clipped entries, errors of the normalisers don't cancel.
 			free := w.unclipped(rest.sum / r.zs.total)

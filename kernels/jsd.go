@@ -95,7 +95,7 @@ func (s Stats) Slow() string {
 		return ""
 	}
 	return fmt.Sprintf("%d of %d rows of logits took the float64 path, which is 5 to 300 times slower: they hold a "+
-		"NaN, an infinity or logits in the thousands, or the options require it: element clips at beta 0 or 1, a beta "+
+		"NaN, an infinity or logits in the millions, or the options require it: element clips at beta 0 or 1, a beta "+
 		"within %g of 0 or 1", s.Exact, s.Active, nearEnd)
 }
 

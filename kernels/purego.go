@@ -8,7 +8,7 @@ import (
 // The portable tiles: the same steps as the assembly, one entry at a time, in float64.
 
 func pureTiles() *tileSet {
-	p := &tileSet{name: "purego", float64s: true, finish: pureFinish}
+	p := &tileSet{name: "purego", float64s: true, finish: pureFinish, totals: pureTotals}
 	for _, d := range []DType{Float32, BFloat16, Float16} {
 		p.max[d] = func(a *tileArgs) { pureMax(a, d) }
 		p.sum[d] = func(a *tileArgs) { pureSum(a, d) }
@@ -200,4 +200,18 @@ func pureFinish(a *tileArgs) {
 		}
 	}
 	a.max = float32(top)
+}
+
+// pureTotals adds up both sides' float32 values, each in eight independent chains.
+func pureTotals(a *tileArgs) {
+	total := func(p unsafe.Pointer) float64 {
+		var sums [8]float64
+		for x := unsafe.Slice((*float32)(p), a.n); len(x) > 0; x = x[8:] {
+			for c, y := range (*[8]float32)(x) {
+				sums[c] += float64(y)
+			}
+		}
+		return (sums[0] + sums[1] + sums[2] + sums[3]) + (sums[4] + sums[5] + sums[6] + sums[7])
+	}
+	a.sum, a.sumG = total(a.s), total(a.t)
 }

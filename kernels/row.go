@@ -140,8 +140,12 @@ type norm struct {
 	ok    bool
 }
 
-// maxNormaliser is the largest normaliser, in log2 units, whose rows float32 resolves well enough.
-const maxNormaliser = 4096
+// lse returns the log-normaliser in nats, without the rounding of k.
+func (z *norm) lse(tau float64) float64 { return float64(z.ref)/tau + z.sum*math.Ln2 }
+
+// maxNormaliser is the largest normaliser, in log2 units, whose reference float32 resolves to an integer. Logits that
+// count are so close to a large reference that subtracting it is exact.
+const maxNormaliser = 1 << 24
 
 // normaliser runs the first pass over a side, 0 for the student, with one of the path's tile functions. If keep is set,
 // it stores the exponentials; call w.keep first.
@@ -166,7 +170,12 @@ func (w *worker) normaliser(
 		m := tileAt(i, n)
 		a.s, a.n = from(&w.padS, p, d, n, i), m
 		call(sum, a)
-		if part := w.skips.part(i); part != 0 && !w.skips.subtract(a, part*f.skipped, rounds) {
+		switch part := w.skips.part(i); {
+		case part == 0 || part > 0 && w.skips.subtract(a, part*f.skipped, rounds):
+		case rounds && a.sum < 1.2e18:
+			w.skips.parts[w.skips.tile(i)] = -1
+			a.sum = 0
+		default:
 			w.skips.parts[w.skips.tile(i)] = math.Inf(1)
 			a.s = f.tile(i, m)
 			call(sum, a)
@@ -186,7 +195,7 @@ func (w *worker) normaliser(
 		i = 0
 	}
 	if rounds {
-		f.total -= w.skips.kept(w.kept[side])
+		f.total += w.dropSkipped(w.kept[side], n)
 	}
 	return a.norm(f.ref, a.ref, f.total)
 }
@@ -197,7 +206,7 @@ type skips struct {
 	ids []int32
 	top float64 // the largest of their logits
 	// the sum of 2^(k*x - k*top) over each tile's skipped entries; infinite if one of them is too small for float64, or
-	// if the tile was summed without them
+	// if the tile was summed without them; -1 if its kept exponentials are yet to be summed
 	parts []float64
 	full  int // entries in whole blocks
 }
@@ -243,11 +252,15 @@ func (s *skips) part(i int) float64 {
 	return s.parts[s.tile(i)]
 }
 
-// subtract removes a part from a tile's sum or, with keep, leaves that to kept. It returns false if the difference
-// would be inaccurate, because a large entry's rounding errors don't average out. In a long row, the errors of one tile
-// matter less, so its part may be larger.
+// subtract removes a part from a tile's sum or, with keep, leaves that to dropSkipped. It returns false if the
+// difference would be inaccurate, because a large entry's rounding errors don't average out. In a long row, the errors
+// of one tile matter less, so its part may be larger. It may be larger still with keep, because only the roundings of
+// sums remain.
 func (s *skips) subtract(a *tileArgs, part float64, keep bool) bool {
 	most := min(1, float64(len(s.parts)-1)/8)
+	if keep {
+		most *= 4
+	}
 	if a.sum >= 1.2e18 || !(part <= most*(a.sum-part)) {
 		return false
 	}
@@ -257,13 +270,24 @@ func (s *skips) subtract(a *tileArgs, part float64, keep bool) bool {
 	return true
 }
 
-// kept returns the sum of the skipped entries' kept exponentials in tiles that were summed with them. Subtracting these
-// values cancels the entries exactly, rounding included.
-func (s *skips) kept(kept []float32) (sum float64) {
-	for _, id := range s.ids {
-		if !math.IsInf(s.parts[s.tile(int(id))], 1) {
-			sum += float64(kept[id])
+// dropSkipped sets the skipped entries' kept exponentials to 0, and returns the change to the row's sum. Where they
+// were summed, subtracting these values cancels the entries exactly, rounding included.
+func (w *worker) dropSkipped(kept []float32, n int) (sum float64) {
+	for _, id := range w.skips.ids {
+		if part := w.skips.parts[w.skips.tile(int(id))]; part >= 0 && !math.IsInf(part, 1) {
+			sum -= float64(kept[id])
 		}
+		kept[id] = 0
+	}
+	a := &w.a
+	for i := 0; i < n; {
+		m := tileAt(i, n)
+		if w.skips.part(i) < 0 {
+			a.s, a.t, a.n = unsafe.Pointer(&kept[i]), unsafe.Pointer(&kept[i+m/2]), m/2
+			call(w.path.totals, a)
+			sum += a.sum + a.sumG
+		}
+		i += m
 	}
 	return sum
 }
@@ -425,7 +449,7 @@ func (j *JSD) jsdRow(
 	if !zs.ok || !zt.ok {
 		return j.slowRow(w, s, t, d, n, grad, scale)
 	}
-	res := rowResult{lseZ: zs.l * math.Ln2, lseT: zt.l * math.Ln2}
+	res := rowResult{lseZ: zs.lse(o.Temperature), lseT: zt.lse(o.Temperature)}
 	if math.Abs(zs.sum-zt.sum) < 2e-6 && constantApart(s, t, d, n) {
 		clear(grad)
 		return res // the loss is exactly 0, but rounding would make it 1e-15
@@ -477,6 +501,10 @@ func (r *row) end(grad []float32, scale float64) (res rowResult, ok bool) {
 	case !ok:
 	case grad == nil:
 		r.j.opt.clipToken(&res)
+	case math.IsInf(res.loss, 1):
+		if fillNaN(grad); r.j.opt.clipToken(&res) {
+			clear(grad)
+		}
 	default:
 		r.p = plan{kind: klPass, teacherWeighs: r.j.opt.Beta == 0}
 		ok = r.gradient(&res, grad, scale)
@@ -484,8 +512,8 @@ func (r *row) end(grad []float32, scale float64) (res rowResult, ok bool) {
 	return res, ok
 }
 
-// maxLoss is the largest loss that is computed in float32.
-const maxLoss = 1e4
+// maxLoss is the largest loss that is computed in float32, which also holds its gradient.
+const maxLoss = 1e36
 
 // forward runs the second pass. ok is false if float32 can't represent the row.
 func (r *row) forward(clips bool) (loss float64, clipped int, ok bool) {
@@ -629,18 +657,18 @@ func (j *JSD) plan(w *worker, zs, zt norm, d DType, kind passKind) plan {
 	return p
 }
 
-// klLift multiplies the weights of the one-pass tile: a weight of 2^-150, which float32 can't represent, matters if the
-// log-odds are 2^128.
+// klLift usually multiplies the weights of the one-pass tile: a weight of 2^-150, which float32 can't represent,
+// matters if the log-odds are 2^128.
 const klLift = 1 << 32
 
 // steep is the log-odds, in log2 units, above which float32 can't represent an entry's share of a loss for beta 0 or 1,
 // which grows with the log-odds without bound. Below it nothing is lost by treating a weight under 2^-126 as 0.
-const steep = 1 << 64
+// faintest is log2 of a weight below the smallest float64.
+const steep, faintest = 1 << 64, -1080
 
-// diverges reports whether the tile just processed has an entry of KL(p||q) whose log-odds exceed steep, or are
-// infinite, and whose weight is a float64 above 0. p is either the teacher or the student.
-func (w *worker) diverges(d DType, teacherWeighs bool) bool {
-	const faintest = -1080 // log2 of a value below the smallest float64
+// diverges reports whether the tile just processed has an entry of KL(p||q) whose logit of q is below deep, although
+// its weight is above 2^faintest. p is either the teacher or the student.
+func (w *worker) diverges(d DType, teacherWeighs bool, deep, faintest float64) bool {
 	a := &w.a
 	k := a.dk
 	p, q, rp, np := a.s, a.t, a.rs, a.nls
@@ -650,9 +678,8 @@ func (w *worker) diverges(d DType, teacherWeighs bool) bool {
 	if w.copied == nil {
 		w.copied = new([tile]float32)
 	}
-	deep := float32(-steep / 2 / k)
 	for i, x := range decode(q, d, w.a.n, w.copied) {
-		if x < deep && k*(load(p, d, i)-float64(rp))+float64(np) > faintest {
+		if float64(x) < deep && k*(load(p, d, i)-float64(rp))+float64(np) > faintest {
 			return true
 		}
 	}
@@ -672,39 +699,52 @@ func (r *row) onePassKL(wantG bool) (res rowResult, ok bool) {
 	if reverse {
 		k.s, k.t, k.next = r.t, r.s, nextRow{r.next.t, r.next.s}
 	}
+	a.rt = 0
 	m := min(full, 2*block)
 	refS, refT := r.w.largest(k.s, r.d, m), r.w.largest(k.t, r.d, m)
 	a.nls, a.nlt = -float32(a.dk*float64(refS)), -float32(a.dk*float64(refT))
 	if !(math.Abs(float64(a.nls)) < maxNormaliser && math.Abs(float64(a.nlt)) < maxNormaliser) {
 		return res, false
 	}
+	a.lift, a.drop = klLift, 1
 	sums, ok := r.readBoth(&k, wantG)
-	if !ok || !sums.isSignificant() || !(sums.p >= 1) || !(sums.q >= 1) {
+	least := math.Inf(-1)
+	if ok && math.IsInf(sums.mean, 1) && !k.excluded {
+		// A finite summand overflowed. With lower weights none does, but a summand of up to 2^21 becomes 0.
+		a.lift, a.drop, least = klLift/0x1p50, 0x1p-50, float64(r.n)*(1<<45)
+		sums, ok = r.readBoth(&k, wantG)
+	}
+	if !ok || !k.excluded && !sums.isSignificant() || !(sums.p >= 1) || !(sums.q >= 1) {
 		return res, false
 	}
 	apart := math.Log2(sums.p) - math.Log2(sums.q)
 	res.loss = (sums.mean/sums.p - apart) * math.Ln2
 	r.zs, r.zt = a.norm(refS, -a.nls, sums.q), a.norm(refT, -a.nlt, sums.p)
-	r.zt.total *= klLift
+	r.zt.total *= float64(a.lift)
 	r.read = light{loss: res.loss, unit: -1 / r.zt.total, pivot: 1} // G = q - p
 	if reverse {
 		r.zs, r.zt = r.zt, r.zs
 		r.read.unit, r.read.pivot = math.Ln2/r.zs.total, -math.Ln2*apart
 	}
-	res.lseZ, res.lseT = r.zs.l*math.Ln2, r.zt.l*math.Ln2
-	return res, res.loss < maxLoss
+	res.lseZ, res.lseT = r.zs.lse(r.j.opt.Temperature), r.zt.lse(r.j.opt.Temperature)
+	if k.excluded {
+		res.loss = math.Inf(1)
+		return res, true
+	}
+	return res, least < res.loss && res.loss < maxLoss
 }
 
 // klPair holds a row's sides as the tiles of kl read them. t, which weighs the log-odds, is the teacher or, in reverse,
 // the student.
 type klPair struct {
-	s, t    unsafe.Pointer
-	next    nextRow
-	reverse bool
+	s, t     unsafe.Pointer
+	next     nextRow
+	reverse  bool
+	excluded bool // s excludes an entry that t weighs, so the divergence is infinite
 }
 
 // readBoth runs a tile of kl over both sides. It fails if the sums overflow, or if the first tile shows that the sides
-// are nearly equal.
+// are nearly equal. It ends early if the mean becomes infinite for another reason than an excluded entry.
 func (r *row) readBoth(k *klPair, wantG bool) (sums klSums, ok bool) {
 	w, a, d, n, size := r.w, &r.w.a, r.d, r.n, r.d.Size()
 	f := w.path.kl[d]
@@ -730,6 +770,12 @@ func (r *row) readBoth(k *klPair, wantG bool) (sums klSums, ok bool) {
 		if !sums.add(a) || (i == 0 && !sums.isSignificant()) {
 			return sums, false
 		}
+		if math.IsInf(a.kl, 1) && !k.excluded {
+			// The sum of finite summands may also be infinite.
+			if k.excluded = w.diverges(d, true, -math.MaxFloat32, -150); !k.excluded {
+				return sums, true
+			}
+		}
 		switch {
 		case !wantG:
 		case k.reverse:
@@ -746,18 +792,20 @@ func (r *row) readBoth(k *klPair, wantG bool) (sums klSums, ok bool) {
 // klSums are sums over a row of 2^yt, 2^ys, 2^yt(yt-ys) and 2^yt|yt-ys|.
 type klSums struct{ p, q, mean, magnitude float64 }
 
-// isSignificant reports whether the divergence so far is large enough relative to the terms that are subtracted.
+// isSignificant reports whether the divergence so far is large enough relative to the terms that are subtracted. In a
+// row of few values, each normaliser may be off by 1e-7.
 func (k *klSums) isSignificant() bool {
 	const share = 0.1
 	kl := k.mean/k.p - (math.Log2(k.p) - math.Log2(k.q))
-	return kl >= share*(k.magnitude/k.p) && kl >= 0.05
+	return kl >= share*(k.magnitude/k.p) && kl >= 0.08
 }
 
 // add adds a tile, and reports whether its sums are far from overflowing.
 func (k *klSums) add(a *tileArgs) bool {
-	tileP := a.sum / klLift // exact
+	lift := float64(a.lift)
+	tileP := a.sum / lift // exact
 	k.p, k.q = k.p+tileP, k.q+a.sumG
-	k.mean, k.magnitude = k.mean+a.kl/klLift, k.magnitude+a.klAbs/klLift
+	k.mean, k.magnitude = k.mean+a.kl/lift, k.magnitude+a.klAbs/lift
 	return tileP < 1.2e18 && a.sumG < 1.2e18
 }
 
@@ -797,7 +845,7 @@ func (r *row) secondPass(wantG bool) (sums secondSums, ok bool) {
 		if i == 0 && r.adjustPass() {
 			continue
 		}
-		if p.end && float64(a.max)*p.h > steep && w.diverges(d, p.teacherWeighs) {
+		if p.end && float64(a.max)*p.h > steep && w.diverges(d, p.teacherWeighs, -steep/2/a.dk, faintest) {
 			return sums, false
 		}
 		sums.loss += a.sum

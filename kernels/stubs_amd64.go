@@ -224,6 +224,9 @@ func klReverseF16AVX2(a *tileArgs)
 func finishAVX2(a *tileArgs)
 
 //go:noescape
+func totalsAVX2(a *tileArgs)
+
+//go:noescape
 func wideSumAVX2(a *tileArgs)
 
 //go:noescape

@@ -10,19 +10,18 @@ DATA one512<>+8(SB)/4, $0x3e75eb62
 DATA one512<>+12(SB)/4, $0x3d64a4c7
 DATA one512<>+16(SB)/4, $0x3c135e71
 DATA one512<>+20(SB)/4, $0x3af5d578
-DATA one512<>+24(SB)/4, $0x4f800000
-DATA one512<>+28(SB)/4, $0x4b400000
-DATA one512<>+32(SB)/4, $0x417fd70a
-DATA one512<>+36(SB)/4, $0x7149f2ca
-DATA one512<>+40(SB)/4, $0xf149f2ca
-DATA one512<>+44(SB)/4, $0x00000001
-DATA one512<>+48(SB)/4, $0x00000010
-DATA one512<>+52(SB)/4, $0x3f800000
-DATA one512<>+56(SB)/4, $0x416ffbe7
-DATA one512<>+60(SB)/4, $0x80000000
-DATA one512<>+64(SB)/4, $0xffff0000
-DATA one512<>+68(SB)/4, $0x7fffffff
-GLOBL one512<>(SB), RODATA|NOPTR, $72
+DATA one512<>+24(SB)/4, $0x4b400000
+DATA one512<>+28(SB)/4, $0x417fd70a
+DATA one512<>+32(SB)/4, $0x7149f2ca
+DATA one512<>+36(SB)/4, $0xf149f2ca
+DATA one512<>+40(SB)/4, $0x00000001
+DATA one512<>+44(SB)/4, $0x00000010
+DATA one512<>+48(SB)/4, $0x3f800000
+DATA one512<>+52(SB)/4, $0x416ffbe7
+DATA one512<>+56(SB)/4, $0x80000000
+DATA one512<>+60(SB)/4, $0xffff0000
+DATA one512<>+64(SB)/4, $0x7fffffff
+GLOBL one512<>(SB), RODATA|NOPTR, $68
 
 // func maxF32AVX512(a *tileArgs)
 // Requires: AVX, AVX512DQ, AVX512F, AVX512VL
@@ -469,17 +468,17 @@ loop:
 	VMAXPS           Z5, Z1, Z1
 	VMAXPS           Z6, Z2, Z2
 	VMAXPS           Z7, Z3, Z3
-	VBROADCASTSS     one512<>+28(SB), Z25
+	VBROADCASTSS     one512<>+24(SB), Z25
 	VRANGEPS         $0x0b, Z8, Z30, Z30
 	VRANGEPS         $0x0b, Z9, Z30, Z30
 	VRANGEPS         $0x0b, Z10, Z30, Z30
 	VRANGEPS         $0x0b, Z11, Z30, Z30
-	VBROADCASTSS     one512<>+36(SB), Z24
+	VBROADCASTSS     one512<>+32(SB), Z24
 	VRANGEPS         $0x02, Z24, Z8, Z8
 	VRANGEPS         $0x02, Z24, Z9, Z9
 	VRANGEPS         $0x02, Z24, Z10, Z10
 	VRANGEPS         $0x02, Z24, Z11, Z11
-	VBROADCASTSS     one512<>+32(SB), Z24
+	VBROADCASTSS     one512<>+28(SB), Z24
 	VRANGEPS         $0x02, Z24, Z8, Z4
 	VRANGEPS         $0x02, Z24, Z9, Z5
 	VRANGEPS         $0x02, Z24, Z10, Z6
@@ -738,17 +737,17 @@ loop:
 	VFMADD213PS   Z25, Z24, Z9
 	VFMADD213PS   Z25, Z24, Z10
 	VFMADD213PS   Z25, Z24, Z11
-	VBROADCASTSS  one512<>+28(SB), Z25
+	VBROADCASTSS  one512<>+24(SB), Z25
 	VRANGEPS      $0x0b, Z8, Z30, Z30
 	VRANGEPS      $0x0b, Z9, Z30, Z30
 	VRANGEPS      $0x0b, Z10, Z30, Z30
 	VRANGEPS      $0x0b, Z11, Z30, Z30
-	VBROADCASTSS  one512<>+36(SB), Z24
+	VBROADCASTSS  one512<>+32(SB), Z24
 	VRANGEPS      $0x02, Z24, Z8, Z8
 	VRANGEPS      $0x02, Z24, Z9, Z9
 	VRANGEPS      $0x02, Z24, Z10, Z10
 	VRANGEPS      $0x02, Z24, Z11, Z11
-	VBROADCASTSS  one512<>+32(SB), Z24
+	VBROADCASTSS  one512<>+28(SB), Z24
 	VRANGEPS      $0x02, Z24, Z8, Z4
 	VRANGEPS      $0x02, Z24, Z9, Z5
 	VRANGEPS      $0x02, Z24, Z10, Z6
@@ -952,7 +951,7 @@ TEXT ·jsdKeptEvenF32AVX512(SB), NOSPLIT, $0-8
 	MOVQ             32(R9), R12
 	MOVQ             40(R9), R13
 	VBROADCASTSS     120(R9), Z24
-	VBROADCASTSS     one512<>+56(SB), Z25
+	VBROADCASTSS     one512<>+52(SB), Z25
 	VBROADCASTSS     176(R9), Z26
 	VPXORD           Z27, Z27, Z27
 	XORQ             BX, BX
@@ -972,10 +971,10 @@ TEXT ·jsdKeptEvenF32AVX512(SB), NOSPLIT, $0-8
 	VRANGEPS         $0x0a, Z25, Z1, Z1
 	VRANGEPS         $0x0a, Z25, Z2, Z2
 	VRANGEPS         $0x0a, Z25, Z3, Z3
-	VADDPS.BCST      one512<>+52(SB), Z0, Z4
-	VADDPS.BCST      one512<>+52(SB), Z1, Z5
-	VADDPS.BCST      one512<>+52(SB), Z2, Z6
-	VADDPS.BCST      one512<>+52(SB), Z3, Z7
+	VADDPS.BCST      one512<>+48(SB), Z0, Z4
+	VADDPS.BCST      one512<>+48(SB), Z1, Z5
+	VADDPS.BCST      one512<>+48(SB), Z2, Z6
+	VADDPS.BCST      one512<>+48(SB), Z3, Z7
 	VPSRLD           $0x15, Z4, Z4
 	VPSRLD           $0x15, Z5, Z5
 	VPSRLD           $0x15, Z6, Z6
@@ -1074,19 +1073,19 @@ loop:
 	VRANGEPS         $0x0a, Z25, Z15, Z15
 	VPERMPS          Z28, Z6, Z30
 	VFMADD213PS      Z30, Z2, Z10
-	VADDPS.BCST      one512<>+52(SB), Z12, Z16
+	VADDPS.BCST      one512<>+48(SB), Z12, Z16
 	VPERMPS          Z28, Z7, Z30
 	VFMADD213PS      Z30, Z3, Z11
 	VMOVAPS          64(R8), Z28
-	VADDPS.BCST      one512<>+52(SB), Z13, Z17
+	VADDPS.BCST      one512<>+48(SB), Z13, Z17
 	VPERMPS          Z28, Z4, Z30
 	VFMADD213PS      Z30, Z0, Z8
 	VPERMPS          Z28, Z5, Z30
 	VFMADD213PS      Z30, Z1, Z9
-	VADDPS.BCST      one512<>+52(SB), Z14, Z18
+	VADDPS.BCST      one512<>+48(SB), Z14, Z18
 	VPERMPS          Z28, Z6, Z30
 	VFMADD213PS      Z30, Z2, Z10
-	VADDPS.BCST      one512<>+52(SB), Z15, Z19
+	VADDPS.BCST      one512<>+48(SB), Z15, Z19
 	VPERMPS          Z28, Z7, Z30
 	VFMADD213PS      Z30, Z3, Z11
 	VMULPS           (R12)(AX*4), Z26, Z4
@@ -1173,19 +1172,19 @@ loop:
 	VRANGEPS         $0x0a, Z25, Z3, Z3
 	VPERMPS          Z28, Z18, Z30
 	VFMADD213PS      Z30, Z14, Z22
-	VADDPS.BCST      one512<>+52(SB), Z0, Z4
+	VADDPS.BCST      one512<>+48(SB), Z0, Z4
 	VPERMPS          Z28, Z19, Z30
 	VFMADD213PS      Z30, Z15, Z23
 	VMOVAPS          64(R8), Z28
-	VADDPS.BCST      one512<>+52(SB), Z1, Z5
+	VADDPS.BCST      one512<>+48(SB), Z1, Z5
 	VPERMPS          Z28, Z16, Z30
 	VFMADD213PS      Z30, Z12, Z20
 	VPERMPS          Z28, Z17, Z30
 	VFMADD213PS      Z30, Z13, Z21
-	VADDPS.BCST      one512<>+52(SB), Z2, Z6
+	VADDPS.BCST      one512<>+48(SB), Z2, Z6
 	VPERMPS          Z28, Z18, Z30
 	VFMADD213PS      Z30, Z14, Z22
-	VADDPS.BCST      one512<>+52(SB), Z3, Z7
+	VADDPS.BCST      one512<>+48(SB), Z3, Z7
 	VPERMPS          Z28, Z19, Z30
 	VFMADD213PS      Z30, Z15, Z23
 	VMULPS           256(R12)(AX*4), Z26, Z16
@@ -1302,32 +1301,32 @@ loop:
 	VRANGEPS        $0x0b, Z9, Z30, Z30
 	VRANGEPS        $0x0b, Z10, Z30, Z30
 	VRANGEPS        $0x0b, Z11, Z30, Z30
-	VBROADCASTSS    one512<>+36(SB), Z24
+	VBROADCASTSS    one512<>+32(SB), Z24
 	VRANGEPS        $0x02, Z24, Z8, Z8
 	VRANGEPS        $0x02, Z24, Z9, Z9
 	VRANGEPS        $0x02, Z24, Z10, Z10
 	VRANGEPS        $0x02, Z24, Z11, Z11
-	VBROADCASTSS    one512<>+56(SB), Z24
+	VBROADCASTSS    one512<>+52(SB), Z24
 	VRANGEPS        $0x0a, Z24, Z8, Z4
 	VRANGEPS        $0x0a, Z24, Z9, Z5
 	VRANGEPS        $0x0a, Z24, Z10, Z6
 	VRANGEPS        $0x0a, Z24, Z11, Z7
-	VADDPS.BCST     one512<>+52(SB), Z4, Z4
-	VADDPS.BCST     one512<>+52(SB), Z5, Z5
-	VADDPS.BCST     one512<>+52(SB), Z6, Z6
-	VADDPS.BCST     one512<>+52(SB), Z7, Z7
+	VADDPS.BCST     one512<>+48(SB), Z4, Z4
+	VADDPS.BCST     one512<>+48(SB), Z5, Z5
+	VADDPS.BCST     one512<>+48(SB), Z6, Z6
+	VADDPS.BCST     one512<>+48(SB), Z7, Z7
 	VPSRLD          $0x15, Z4, Z4
 	VPSRLD          $0x15, Z5, Z5
 	VPSRLD          $0x15, Z6, Z6
 	VPSRLD          $0x15, Z7, Z7
 	VPSRLD          $0x1b, Z8, Z26
-	VPTERNLOGD.BCST $0xd8, one512<>+48(SB), Z26, Z4
+	VPTERNLOGD.BCST $0xd8, one512<>+44(SB), Z26, Z4
 	VPSRLD          $0x1b, Z9, Z27
-	VPTERNLOGD.BCST $0xd8, one512<>+48(SB), Z27, Z5
+	VPTERNLOGD.BCST $0xd8, one512<>+44(SB), Z27, Z5
 	VPSRLD          $0x1b, Z10, Z26
-	VPTERNLOGD.BCST $0xd8, one512<>+48(SB), Z26, Z6
+	VPTERNLOGD.BCST $0xd8, one512<>+44(SB), Z26, Z6
 	VPSRLD          $0x1b, Z11, Z27
-	VPTERNLOGD.BCST $0xd8, one512<>+48(SB), Z27, Z7
+	VPTERNLOGD.BCST $0xd8, one512<>+44(SB), Z27, Z7
 	VMOVAPS         (R8), Z24
 	VMOVAPS         64(R8), Z25
 	VMOVAPS         Z24, Z26
@@ -1592,10 +1591,10 @@ loop:
 	VPXORD          Z13, Z13, K2, Z13
 	VPXORD          Z14, Z14, K3, Z14
 	VPXORD          Z15, Z15, K4, Z15
-	VPADDD.BCST     one512<>+44(SB), Z31, K1, Z31
-	VPADDD.BCST     one512<>+44(SB), Z31, K2, Z31
-	VPADDD.BCST     one512<>+44(SB), Z31, K3, Z31
-	VPADDD.BCST     one512<>+44(SB), Z31, K4, Z31
+	VPADDD.BCST     one512<>+40(SB), Z31, K1, Z31
+	VPADDD.BCST     one512<>+40(SB), Z31, K2, Z31
+	VPADDD.BCST     one512<>+40(SB), Z31, K3, Z31
+	VPADDD.BCST     one512<>+40(SB), Z31, K4, Z31
 	VADDPS          Z21, Z20, Z20
 	VADDPS          Z23, Z22, Z22
 	VADDPS          Z13, Z12, Z26
@@ -1717,14 +1716,14 @@ TEXT ·rateF32AVX512(SB), NOSPLIT, $0-8
 	VMOVUPS          Z1, 64(R15)
 	VMOVUPS          Z2, 128(R15)
 	VMOVUPS          Z3, 192(R15)
-	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z0, Z0
-	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z1, Z1
-	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z2, Z2
-	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z3, Z3
-	VADDPS.BCST      one512<>+52(SB), Z0, Z4
-	VADDPS.BCST      one512<>+52(SB), Z1, Z5
-	VADDPS.BCST      one512<>+52(SB), Z2, Z6
-	VADDPS.BCST      one512<>+52(SB), Z3, Z7
+	VRANGEPS.BCST    $0x0a, one512<>+52(SB), Z0, Z0
+	VRANGEPS.BCST    $0x0a, one512<>+52(SB), Z1, Z1
+	VRANGEPS.BCST    $0x0a, one512<>+52(SB), Z2, Z2
+	VRANGEPS.BCST    $0x0a, one512<>+52(SB), Z3, Z3
+	VADDPS.BCST      one512<>+48(SB), Z0, Z4
+	VADDPS.BCST      one512<>+48(SB), Z1, Z5
+	VADDPS.BCST      one512<>+48(SB), Z2, Z6
+	VADDPS.BCST      one512<>+48(SB), Z3, Z7
 	VPSRLD           $0x14, Z4, Z4
 	VPSRLD           $0x14, Z5, Z5
 	VPSRLD           $0x14, Z6, Z6
@@ -1893,13 +1892,13 @@ loop:
 	VMOVAPS          Z8, Z4
 	KNOTW            K1, K5
 	VADDPS           (R15), Z8, K5, Z4
-	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z12, Z12
+	VRANGEPS.BCST    $0x0a, one512<>+52(SB), Z12, Z12
 	VMOVAPS          Z9, Z1
 	VSUBPS           64(R15), Z9, K2, Z1
 	VMOVAPS          Z9, Z5
 	KNOTW            K2, K6
 	VADDPS           64(R15), Z9, K6, Z5
-	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z13, Z13
+	VRANGEPS.BCST    $0x0a, one512<>+52(SB), Z13, Z13
 	VMOVAPS          Z10, Z2
 	VSUBPS           128(R15), Z10, K3, Z2
 	VMOVAPS          Z10, Z6
@@ -1910,18 +1909,18 @@ loop:
 	VMOVAPS          Z11, Z7
 	KNOTW            K4, K6
 	VADDPS           192(R15), Z11, K6, Z7
-	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z14, Z14
+	VRANGEPS.BCST    $0x0a, one512<>+52(SB), Z14, Z14
 	VMULPS           (R12)(AX*4), Z0, Z0
-	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z15, Z15
+	VRANGEPS.BCST    $0x0a, one512<>+52(SB), Z15, Z15
 	VMULPS           64(R12)(AX*4), Z1, Z1
-	VADDPS.BCST      one512<>+52(SB), Z12, Z16
+	VADDPS.BCST      one512<>+48(SB), Z12, Z16
 	VMULPS           128(R12)(AX*4), Z2, Z2
-	VADDPS.BCST      one512<>+52(SB), Z13, Z17
+	VADDPS.BCST      one512<>+48(SB), Z13, Z17
 	VMULPS           192(R12)(AX*4), Z3, Z3
-	VADDPS.BCST      one512<>+52(SB), Z14, Z18
+	VADDPS.BCST      one512<>+48(SB), Z14, Z18
 	VMOVUPS          Z0, (BX)(AX*4)
 	VMOVUPS          Z1, 64(BX)(AX*4)
-	VADDPS.BCST      one512<>+52(SB), Z15, Z19
+	VADDPS.BCST      one512<>+48(SB), Z15, Z19
 	VMOVUPS          Z2, 128(BX)(AX*4)
 	VPSRLD           $0x14, Z16, Z16
 	VMOVUPS          Z3, 192(BX)(AX*4)
@@ -2079,27 +2078,27 @@ loop:
 	VMOVAPS          Z22, Z18
 	KNOTW            K3, K5
 	VADDPS           384(R15), Z22, K5, Z18
-	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z0, Z0
+	VRANGEPS.BCST    $0x0a, one512<>+52(SB), Z0, Z0
 	VMOVAPS          Z23, Z15
 	VSUBPS           448(R15), Z23, K4, Z15
 	VMOVAPS          Z23, Z19
 	KNOTW            K4, K6
 	VADDPS           448(R15), Z23, K6, Z19
-	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z1, Z1
+	VRANGEPS.BCST    $0x0a, one512<>+52(SB), Z1, Z1
 	VMULPS           256(R12)(AX*4), Z12, Z12
 	VMULPS           320(R12)(AX*4), Z13, Z13
-	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z2, Z2
+	VRANGEPS.BCST    $0x0a, one512<>+52(SB), Z2, Z2
 	VMULPS           384(R12)(AX*4), Z14, Z14
-	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z3, Z3
+	VRANGEPS.BCST    $0x0a, one512<>+52(SB), Z3, Z3
 	VMULPS           448(R12)(AX*4), Z15, Z15
-	VADDPS.BCST      one512<>+52(SB), Z0, Z4
+	VADDPS.BCST      one512<>+48(SB), Z0, Z4
 	VMOVUPS          Z12, 256(BX)(AX*4)
 	VMOVUPS          Z13, 320(BX)(AX*4)
-	VADDPS.BCST      one512<>+52(SB), Z1, Z5
+	VADDPS.BCST      one512<>+48(SB), Z1, Z5
 	VMOVUPS          Z14, 384(BX)(AX*4)
-	VADDPS.BCST      one512<>+52(SB), Z2, Z6
+	VADDPS.BCST      one512<>+48(SB), Z2, Z6
 	VMOVUPS          Z15, 448(BX)(AX*4)
-	VADDPS.BCST      one512<>+52(SB), Z3, Z7
+	VADDPS.BCST      one512<>+48(SB), Z3, Z7
 	VFMADD231PS      256(R13)(AX*4), Z16, Z27
 	VPSRLD           $0x14, Z4, Z4
 	VFMADD231PS      320(R13)(AX*4), Z17, Z27
@@ -2252,8 +2251,8 @@ loop:
 	VFMADD213PS.BCST one512<>+0(SB), Z8, Z10
 	VFMADD213PS.BCST one512<>+0(SB), Z9, Z11
 	VREDUCEPS        $0x09, Z18, Z20
-	VMULPS.BCST      one512<>+24(SB), Z10, Z10
-	VMULPS.BCST      one512<>+24(SB), Z11, Z11
+	VMULPS.BCST      180(R9), Z10, Z10
+	VMULPS.BCST      180(R9), Z11, Z11
 	VREDUCEPS        $0x09, Z19, Z21
 	VMOVAPS          Z30, Z16
 	VSCALEFPS        Z0, Z4, Z4
@@ -2268,17 +2267,17 @@ loop:
 	VFMADD213PS      Z31, Z15, Z17
 	VSUBPS           Z1, Z7, Z7
 	VFMADD213PS      Z31, Z20, Z22
-	VMAXPS.BCST      one512<>+40(SB), Z6, Z6
+	VMAXPS.BCST      one512<>+36(SB), Z6, Z6
 	VFMADD213PS      Z31, Z21, Z23
-	VMAXPS.BCST      one512<>+40(SB), Z7, Z7
+	VMAXPS.BCST      one512<>+36(SB), Z7, Z7
 	VFMADD213PS.BCST one512<>+12(SB), Z14, Z16
 	VMULPS           Z10, Z6, Z6
 	VFMADD213PS.BCST one512<>+12(SB), Z15, Z17
 	VMULPS           Z11, Z7, Z7
 	VFMADD213PS.BCST one512<>+12(SB), Z20, Z22
-	VPANDD.BCST      one512<>+68(SB), Z6, Z8
+	VPANDD.BCST      one512<>+64(SB), Z6, Z8
 	VFMADD213PS.BCST one512<>+12(SB), Z21, Z23
-	VPANDD.BCST      one512<>+68(SB), Z7, Z9
+	VPANDD.BCST      one512<>+64(SB), Z7, Z9
 	VFMADD213PS.BCST one512<>+8(SB), Z14, Z16
 	VADDPS           Z5, Z4, Z4
 	VFMADD213PS.BCST one512<>+8(SB), Z15, Z17
@@ -2305,9 +2304,9 @@ loop:
 	VREDUCEPS        $0x09, Z0, Z2
 	VFMADD213PS.BCST one512<>+0(SB), Z21, Z23
 	VREDUCEPS        $0x09, Z1, Z3
-	VMULPS.BCST      one512<>+24(SB), Z22, Z22
+	VMULPS.BCST      180(R9), Z22, Z22
 	VREDUCEPS        $0x09, Z6, Z8
-	VMULPS.BCST      one512<>+24(SB), Z23, Z23
+	VMULPS.BCST      180(R9), Z23, Z23
 	VREDUCEPS        $0x09, Z7, Z9
 	VSCALEFPS        Z12, Z16, Z16
 	VSCALEFPS        Z13, Z17, Z17
@@ -2315,12 +2314,12 @@ loop:
 	VSCALEFPS        Z19, Z23, Z23
 	VSUBPS           Z12, Z18, Z18
 	VSUBPS           Z13, Z19, Z19
-	VMAXPS.BCST      one512<>+40(SB), Z18, Z18
-	VMAXPS.BCST      one512<>+40(SB), Z19, Z19
+	VMAXPS.BCST      one512<>+36(SB), Z18, Z18
+	VMAXPS.BCST      one512<>+36(SB), Z19, Z19
 	VMULPS           Z22, Z18, Z18
 	VMULPS           Z23, Z19, Z19
-	VPANDD.BCST      one512<>+68(SB), Z18, Z20
-	VPANDD.BCST      one512<>+68(SB), Z19, Z21
+	VPANDD.BCST      one512<>+64(SB), Z18, Z20
+	VPANDD.BCST      one512<>+64(SB), Z19, Z21
 	VADDPS           Z17, Z16, Z16
 	VADDPS           Z23, Z22, Z22
 	VADDPS           Z19, Z18, Z17
@@ -2377,7 +2376,7 @@ loop:
 	VPERMILPD        $0x01, X26, X2
 	VADDSD           X2, X26, X26
 	VMOVAPD          X26, X0
-	VMOVSD           X0, 184(R9)
+	VMOVSD           X0, 192(R9)
 	VPXORD           Z1, Z1, Z1
 	VADDPD           Z1, Z27, Z27
 	VEXTRACTF64X4    $0x01, Z27, Y2
@@ -2387,7 +2386,7 @@ loop:
 	VPERMILPD        $0x01, X27, X2
 	VADDSD           X2, X27, X27
 	VMOVAPD          X27, X0
-	VMOVSD           X0, 192(R9)
+	VMOVSD           X0, 200(R9)
 	VZEROUPPER
 	RET
 
@@ -2484,8 +2483,8 @@ loop:
 	VFMADD213PS.BCST one512<>+0(SB), Z8, Z10
 	VFMADD213PS.BCST one512<>+0(SB), Z9, Z11
 	VREDUCEPS        $0x09, Z18, Z20
-	VMULPS.BCST      one512<>+24(SB), Z10, Z10
-	VMULPS.BCST      one512<>+24(SB), Z11, Z11
+	VMULPS.BCST      180(R9), Z10, Z10
+	VMULPS.BCST      180(R9), Z11, Z11
 	VREDUCEPS        $0x09, Z19, Z21
 	VSCALEFPS        Z0, Z4, Z4
 	VSCALEFPS        Z1, Z5, Z5
@@ -2497,9 +2496,9 @@ loop:
 	VSUBPS           Z0, Z6, Z6
 	VMOVAPS          Z30, Z23
 	VSUBPS           Z1, Z7, Z7
-	VMAXPS.BCST      one512<>+40(SB), Z6, Z6
+	VMAXPS.BCST      one512<>+36(SB), Z6, Z6
 	VFMADD213PS      Z31, Z14, Z16
-	VMAXPS.BCST      one512<>+40(SB), Z7, Z7
+	VMAXPS.BCST      one512<>+36(SB), Z7, Z7
 	VFMADD213PS      Z31, Z15, Z17
 	VMULPS           Z10, Z6, Z6
 	VFMADD213PS      Z31, Z20, Z22
@@ -2516,8 +2515,8 @@ loop:
 	VFMADD213PS.BCST one512<>+12(SB), Z21, Z23
 	VMAXPS           Z5, Z29, Z29
 	VFMADD213PS.BCST one512<>+8(SB), Z14, Z16
-	VPANDD.BCST      one512<>+68(SB), Z6, Z8
-	VPANDD.BCST      one512<>+68(SB), Z7, Z9
+	VPANDD.BCST      one512<>+64(SB), Z6, Z8
+	VPANDD.BCST      one512<>+64(SB), Z7, Z9
 	VFMADD213PS.BCST one512<>+8(SB), Z15, Z17
 	VADDPS           Z5, Z4, Z4
 	VFMADD213PS.BCST one512<>+8(SB), Z20, Z22
@@ -2544,17 +2543,17 @@ loop:
 	VREDUCEPS        $0x09, Z1, Z3
 	VFMADD213PS.BCST one512<>+0(SB), Z21, Z23
 	VREDUCEPS        $0x09, Z6, Z8
-	VMULPS.BCST      one512<>+24(SB), Z22, Z22
+	VMULPS.BCST      180(R9), Z22, Z22
 	VREDUCEPS        $0x09, Z7, Z9
-	VMULPS.BCST      one512<>+24(SB), Z23, Z23
+	VMULPS.BCST      180(R9), Z23, Z23
 	VSCALEFPS        Z12, Z16, Z16
 	VSCALEFPS        Z13, Z17, Z17
 	VSCALEFPS        Z18, Z22, Z22
 	VSCALEFPS        Z19, Z23, Z23
 	VSUBPS           Z12, Z18, Z18
 	VSUBPS           Z13, Z19, Z19
-	VMAXPS.BCST      one512<>+40(SB), Z18, Z18
-	VMAXPS.BCST      one512<>+40(SB), Z19, Z19
+	VMAXPS.BCST      one512<>+36(SB), Z18, Z18
+	VMAXPS.BCST      one512<>+36(SB), Z19, Z19
 	VMULPS           Z22, Z18, Z18
 	VMULPS           Z23, Z19, Z19
 	VMOVUPS          Z16, 128(R12)(AX*4)
@@ -2563,8 +2562,8 @@ loop:
 	VMOVUPS          Z23, 192(R13)(AX*4)
 	VMAXPS           Z16, Z29, Z29
 	VMAXPS           Z17, Z29, Z29
-	VPANDD.BCST      one512<>+68(SB), Z18, Z20
-	VPANDD.BCST      one512<>+68(SB), Z19, Z21
+	VPANDD.BCST      one512<>+64(SB), Z18, Z20
+	VPANDD.BCST      one512<>+64(SB), Z19, Z21
 	VADDPS           Z17, Z16, Z16
 	VADDPS           Z23, Z22, Z22
 	VADDPS           Z19, Z18, Z17
@@ -2621,7 +2620,7 @@ loop:
 	VPERMILPD        $0x01, X26, X2
 	VADDSD           X2, X26, X26
 	VMOVAPD          X26, X0
-	VMOVSD           X0, 184(R9)
+	VMOVSD           X0, 192(R9)
 	VPXORD           Z1, Z1, Z1
 	VADDPD           Z1, Z27, Z27
 	VEXTRACTF64X4    $0x01, Z27, Y2
@@ -2631,7 +2630,7 @@ loop:
 	VPERMILPD        $0x01, X27, X2
 	VADDSD           X2, X27, X27
 	VMOVAPD          X27, X0
-	VMOVSD           X0, 192(R9)
+	VMOVSD           X0, 200(R9)
 	VEXTRACTF32X8    $0x01, Z29, Y1
 	VMAXPS           Y1, Y29, Y29
 	VEXTRACTF32X4    $0x01, Y29, X1
@@ -2738,8 +2737,8 @@ loop:
 	VFMADD213PS.BCST one512<>+0(SB), Z8, Z10
 	VFMADD213PS.BCST one512<>+0(SB), Z9, Z11
 	VREDUCEPS        $0x09, Z18, Z20
-	VMULPS.BCST      one512<>+24(SB), Z10, Z10
-	VMULPS.BCST      one512<>+24(SB), Z11, Z11
+	VMULPS.BCST      180(R9), Z10, Z10
+	VMULPS.BCST      180(R9), Z11, Z11
 	VREDUCEPS        $0x09, Z19, Z21
 	VSCALEFPS        Z0, Z4, Z4
 	VSCALEFPS        Z1, Z5, Z5
@@ -2751,9 +2750,9 @@ loop:
 	VSUBPS           Z0, Z6, Z6
 	VMOVAPS          Z30, Z23
 	VSUBPS           Z1, Z7, Z7
-	VMAXPS.BCST      one512<>+40(SB), Z6, Z6
+	VMAXPS.BCST      one512<>+36(SB), Z6, Z6
 	VFMADD213PS      Z31, Z14, Z16
-	VMAXPS.BCST      one512<>+40(SB), Z7, Z7
+	VMAXPS.BCST      one512<>+36(SB), Z7, Z7
 	VFMADD213PS      Z31, Z15, Z17
 	VMULPS           Z10, Z6, Z6
 	VFMADD213PS      Z31, Z20, Z22
@@ -2770,8 +2769,8 @@ loop:
 	VFMADD213PS.BCST one512<>+12(SB), Z21, Z23
 	VMAXPS           Z11, Z29, Z29
 	VFMADD213PS.BCST one512<>+8(SB), Z14, Z16
-	VPANDD.BCST      one512<>+68(SB), Z6, Z8
-	VPANDD.BCST      one512<>+68(SB), Z7, Z9
+	VPANDD.BCST      one512<>+64(SB), Z6, Z8
+	VPANDD.BCST      one512<>+64(SB), Z7, Z9
 	VFMADD213PS.BCST one512<>+8(SB), Z15, Z17
 	VADDPS           Z5, Z4, Z4
 	VFMADD213PS.BCST one512<>+8(SB), Z20, Z22
@@ -2798,17 +2797,17 @@ loop:
 	VREDUCEPS        $0x09, Z1, Z3
 	VFMADD213PS.BCST one512<>+0(SB), Z21, Z23
 	VREDUCEPS        $0x09, Z6, Z8
-	VMULPS.BCST      one512<>+24(SB), Z22, Z22
+	VMULPS.BCST      180(R9), Z22, Z22
 	VREDUCEPS        $0x09, Z7, Z9
-	VMULPS.BCST      one512<>+24(SB), Z23, Z23
+	VMULPS.BCST      180(R9), Z23, Z23
 	VSCALEFPS        Z12, Z16, Z16
 	VSCALEFPS        Z13, Z17, Z17
 	VSCALEFPS        Z18, Z22, Z22
 	VSCALEFPS        Z19, Z23, Z23
 	VSUBPS           Z12, Z18, Z18
 	VSUBPS           Z13, Z19, Z19
-	VMAXPS.BCST      one512<>+40(SB), Z18, Z18
-	VMAXPS.BCST      one512<>+40(SB), Z19, Z19
+	VMAXPS.BCST      one512<>+36(SB), Z18, Z18
+	VMAXPS.BCST      one512<>+36(SB), Z19, Z19
 	VMULPS           Z22, Z18, Z18
 	VMULPS           Z23, Z19, Z19
 	VMOVUPS          Z22, 128(R12)(AX*4)
@@ -2817,8 +2816,8 @@ loop:
 	VMOVUPS          Z19, 192(R13)(AX*4)
 	VMAXPS           Z22, Z29, Z29
 	VMAXPS           Z23, Z29, Z29
-	VPANDD.BCST      one512<>+68(SB), Z18, Z20
-	VPANDD.BCST      one512<>+68(SB), Z19, Z21
+	VPANDD.BCST      one512<>+64(SB), Z18, Z20
+	VPANDD.BCST      one512<>+64(SB), Z19, Z21
 	VADDPS           Z17, Z16, Z16
 	VADDPS           Z23, Z22, Z22
 	VADDPS           Z19, Z18, Z17
@@ -2875,7 +2874,7 @@ loop:
 	VPERMILPD        $0x01, X26, X2
 	VADDSD           X2, X26, X26
 	VMOVAPD          X26, X0
-	VMOVSD           X0, 184(R9)
+	VMOVSD           X0, 192(R9)
 	VPXORD           Z1, Z1, Z1
 	VADDPD           Z1, Z27, Z27
 	VEXTRACTF64X4    $0x01, Z27, Y2
@@ -2885,7 +2884,7 @@ loop:
 	VPERMILPD        $0x01, X27, X2
 	VADDSD           X2, X27, X27
 	VMOVAPD          X27, X0
-	VMOVSD           X0, 192(R9)
+	VMOVSD           X0, 200(R9)
 	VEXTRACTF32X8    $0x01, Z29, Y1
 	VMAXPS           Y1, Y29, Y29
 	VEXTRACTF32X4    $0x01, Y29, X1
@@ -2908,20 +2907,20 @@ TEXT ·maxBF16AVX512(SB), NOSPLIT, $0-8
 	XORQ        AX, AX
 	VMOVDQU32   (DI)(AX*2), Z1
 	VPSLLD      $0x10, Z1, Z0
-	VPANDD.BCST one512<>+64(SB), Z1, Z1
+	VPANDD.BCST one512<>+60(SB), Z1, Z1
 	VMOVDQU32   64(DI)(AX*2), Z3
 	VPSLLD      $0x10, Z3, Z2
-	VPANDD.BCST one512<>+64(SB), Z3, Z3
+	VPANDD.BCST one512<>+60(SB), Z3, Z3
 	JMP         next
 	PCALIGN $0x40
 
 loop:
 	VMOVDQU32   (DI)(AX*2), Z5
 	VPSLLD      $0x10, Z5, Z4
-	VPANDD.BCST one512<>+64(SB), Z5, Z5
+	VPANDD.BCST one512<>+60(SB), Z5, Z5
 	VMOVDQU32   64(DI)(AX*2), Z7
 	VPSLLD      $0x10, Z7, Z6
-	VPANDD.BCST one512<>+64(SB), Z7, Z7
+	VPANDD.BCST one512<>+60(SB), Z7, Z7
 	VMAXPS      Z4, Z0, Z0
 	VMAXPS      Z5, Z1, Z1
 	VMAXPS      Z6, Z2, Z2
@@ -2967,10 +2966,10 @@ TEXT ·sumBF16AVX512(SB), NOSPLIT, $0-8
 	XORQ         R13, R13
 	VMOVDQU32    (DI)(AX*2), Z1
 	VPSLLD       $0x10, Z1, Z0
-	VPANDD.BCST  one512<>+64(SB), Z1, Z1
+	VPANDD.BCST  one512<>+60(SB), Z1, Z1
 	VMOVDQU32    64(DI)(AX*2), Z3
 	VPSLLD       $0x10, Z3, Z2
-	VPANDD.BCST  one512<>+64(SB), Z3, Z3
+	VPANDD.BCST  one512<>+60(SB), Z3, Z3
 	VFMSUB213PS  Z29, Z28, Z0
 	VFMSUB213PS  Z29, Z28, Z1
 	VFMSUB213PS  Z29, Z28, Z2
@@ -2993,14 +2992,14 @@ loop:
 	VFMADD213PS      Z31, Z5, Z9
 	VMOVDQU32        128(DI)(AX*2), Z13
 	VPSLLD           $0x10, Z13, Z12
-	VPANDD.BCST      one512<>+64(SB), Z13, Z13
+	VPANDD.BCST      one512<>+60(SB), Z13, Z13
 	VMOVAPS          Z30, Z10
 	VFMADD213PS      Z31, Z6, Z10
 	VMOVAPS          Z30, Z11
 	VFMADD213PS      Z31, Z7, Z11
 	VMOVDQU32        192(DI)(AX*2), Z15
 	VPSLLD           $0x10, Z15, Z14
-	VPANDD.BCST      one512<>+64(SB), Z15, Z15
+	VPANDD.BCST      one512<>+60(SB), Z15, Z15
 	VFMADD213PS.BCST one512<>+12(SB), Z4, Z8
 	VFMADD213PS.BCST one512<>+12(SB), Z5, Z9
 	VFMSUB213PS      Z29, Z28, Z12
@@ -3048,11 +3047,11 @@ loop:
 	VFMADD213PS.BCST one512<>+8(SB), Z17, Z21
 	VMOVDQU32        (DI)(R12*2), Z1
 	VPSLLD           $0x10, Z1, Z0
-	VPANDD.BCST      one512<>+64(SB), Z1, Z1
+	VPANDD.BCST      one512<>+60(SB), Z1, Z1
 	VFMADD213PS.BCST one512<>+8(SB), Z18, Z22
 	VMOVDQU32        64(DI)(R12*2), Z3
 	VPSLLD           $0x10, Z3, Z2
-	VPANDD.BCST      one512<>+64(SB), Z3, Z3
+	VPANDD.BCST      one512<>+60(SB), Z3, Z3
 	VFMADD213PS.BCST one512<>+8(SB), Z19, Z23
 	VFMSUB213PS      Z29, Z28, Z0
 	VFMADD213PS.BCST one512<>+4(SB), Z16, Z20
@@ -3128,10 +3127,10 @@ TEXT ·keepBF16AVX512(SB), NOSPLIT, $0-8
 	XORQ         R13, R13
 	VMOVDQU32    (DI)(AX*2), Z1
 	VPSLLD       $0x10, Z1, Z0
-	VPANDD.BCST  one512<>+64(SB), Z1, Z1
+	VPANDD.BCST  one512<>+60(SB), Z1, Z1
 	VMOVDQU32    64(DI)(AX*2), Z3
 	VPSLLD       $0x10, Z3, Z2
-	VPANDD.BCST  one512<>+64(SB), Z3, Z3
+	VPANDD.BCST  one512<>+60(SB), Z3, Z3
 	VFMSUB213PS  Z29, Z28, Z0
 	VFMSUB213PS  Z29, Z28, Z1
 	VFMSUB213PS  Z29, Z28, Z2
@@ -3154,14 +3153,14 @@ loop:
 	VFMADD213PS      Z31, Z5, Z9
 	VMOVDQU32        128(DI)(AX*2), Z13
 	VPSLLD           $0x10, Z13, Z12
-	VPANDD.BCST      one512<>+64(SB), Z13, Z13
+	VPANDD.BCST      one512<>+60(SB), Z13, Z13
 	VMOVAPS          Z30, Z10
 	VFMADD213PS      Z31, Z6, Z10
 	VMOVAPS          Z30, Z11
 	VFMADD213PS      Z31, Z7, Z11
 	VMOVDQU32        192(DI)(AX*2), Z15
 	VPSLLD           $0x10, Z15, Z14
-	VPANDD.BCST      one512<>+64(SB), Z15, Z15
+	VPANDD.BCST      one512<>+60(SB), Z15, Z15
 	VFMADD213PS.BCST one512<>+12(SB), Z4, Z8
 	VFMADD213PS.BCST one512<>+12(SB), Z5, Z9
 	VFMSUB213PS      Z29, Z28, Z12
@@ -3219,10 +3218,10 @@ loop:
 	VFMADD213PS.BCST one512<>+8(SB), Z19, Z23
 	VMOVDQU32        (DI)(R12*2), Z1
 	VPSLLD           $0x10, Z1, Z0
-	VPANDD.BCST      one512<>+64(SB), Z1, Z1
+	VPANDD.BCST      one512<>+60(SB), Z1, Z1
 	VMOVDQU32        64(DI)(R12*2), Z3
 	VPSLLD           $0x10, Z3, Z2
-	VPANDD.BCST      one512<>+64(SB), Z3, Z3
+	VPANDD.BCST      one512<>+60(SB), Z3, Z3
 	VFMADD213PS.BCST one512<>+4(SB), Z16, Z20
 	VFMSUB213PS      Z29, Z28, Z0
 	VFMADD213PS.BCST one512<>+4(SB), Z17, Z21
@@ -3305,16 +3304,16 @@ TEXT ·jsdBF16AVX512(SB), NOSPLIT, $0-8
 loop:
 	VMOVDQU32        (DI)(AX*2), Z1
 	VPSLLD           $0x10, Z1, Z0
-	VPANDD.BCST      one512<>+64(SB), Z1, Z1
+	VPANDD.BCST      one512<>+60(SB), Z1, Z1
 	VMOVDQU32        64(DI)(AX*2), Z3
 	VPSLLD           $0x10, Z3, Z2
-	VPANDD.BCST      one512<>+64(SB), Z3, Z3
+	VPANDD.BCST      one512<>+60(SB), Z3, Z3
 	VMOVDQU32        (SI)(AX*2), Z5
 	VPSLLD           $0x10, Z5, Z4
-	VPANDD.BCST      one512<>+64(SB), Z5, Z5
+	VPANDD.BCST      one512<>+60(SB), Z5, Z5
 	VMOVDQU32        64(SI)(AX*2), Z7
 	VPSLLD           $0x10, Z7, Z6
-	VPANDD.BCST      one512<>+64(SB), Z7, Z7
+	VPANDD.BCST      one512<>+60(SB), Z7, Z7
 	PREFETCHT1       (R10)
 	ADDQ             DX, R10
 	PREFETCHT1       (R11)
@@ -3356,17 +3355,17 @@ loop:
 	VMAXPS           Z5, Z1, Z1
 	VMAXPS           Z6, Z2, Z2
 	VMAXPS           Z7, Z3, Z3
-	VBROADCASTSS     one512<>+28(SB), Z25
+	VBROADCASTSS     one512<>+24(SB), Z25
 	VRANGEPS         $0x0b, Z8, Z30, Z30
 	VRANGEPS         $0x0b, Z9, Z30, Z30
 	VRANGEPS         $0x0b, Z10, Z30, Z30
 	VRANGEPS         $0x0b, Z11, Z30, Z30
-	VBROADCASTSS     one512<>+36(SB), Z24
+	VBROADCASTSS     one512<>+32(SB), Z24
 	VRANGEPS         $0x02, Z24, Z8, Z8
 	VRANGEPS         $0x02, Z24, Z9, Z9
 	VRANGEPS         $0x02, Z24, Z10, Z10
 	VRANGEPS         $0x02, Z24, Z11, Z11
-	VBROADCASTSS     one512<>+32(SB), Z24
+	VBROADCASTSS     one512<>+28(SB), Z24
 	VRANGEPS         $0x02, Z24, Z8, Z4
 	VRANGEPS         $0x02, Z24, Z9, Z5
 	VRANGEPS         $0x02, Z24, Z10, Z6
@@ -3601,16 +3600,16 @@ TEXT ·jsdKeptBF16AVX512(SB), NOSPLIT, $0-8
 loop:
 	VMOVDQU32     (DI)(AX*2), Z1
 	VPSLLD        $0x10, Z1, Z0
-	VPANDD.BCST   one512<>+64(SB), Z1, Z1
+	VPANDD.BCST   one512<>+60(SB), Z1, Z1
 	VMOVDQU32     64(DI)(AX*2), Z3
 	VPSLLD        $0x10, Z3, Z2
-	VPANDD.BCST   one512<>+64(SB), Z3, Z3
+	VPANDD.BCST   one512<>+60(SB), Z3, Z3
 	VMOVDQU32     (SI)(AX*2), Z9
 	VPSLLD        $0x10, Z9, Z8
-	VPANDD.BCST   one512<>+64(SB), Z9, Z9
+	VPANDD.BCST   one512<>+60(SB), Z9, Z9
 	VMOVDQU32     64(SI)(AX*2), Z11
 	VPSLLD        $0x10, Z11, Z10
-	VPANDD.BCST   one512<>+64(SB), Z11, Z11
+	VPANDD.BCST   one512<>+60(SB), Z11, Z11
 	VSUBPS        Z0, Z8, Z8
 	VSUBPS        Z1, Z9, Z9
 	VSUBPS        Z2, Z10, Z10
@@ -3629,17 +3628,17 @@ loop:
 	VFMADD213PS   Z25, Z24, Z9
 	VFMADD213PS   Z25, Z24, Z10
 	VFMADD213PS   Z25, Z24, Z11
-	VBROADCASTSS  one512<>+28(SB), Z25
+	VBROADCASTSS  one512<>+24(SB), Z25
 	VRANGEPS      $0x0b, Z8, Z30, Z30
 	VRANGEPS      $0x0b, Z9, Z30, Z30
 	VRANGEPS      $0x0b, Z10, Z30, Z30
 	VRANGEPS      $0x0b, Z11, Z30, Z30
-	VBROADCASTSS  one512<>+36(SB), Z24
+	VBROADCASTSS  one512<>+32(SB), Z24
 	VRANGEPS      $0x02, Z24, Z8, Z8
 	VRANGEPS      $0x02, Z24, Z9, Z9
 	VRANGEPS      $0x02, Z24, Z10, Z10
 	VRANGEPS      $0x02, Z24, Z11, Z11
-	VBROADCASTSS  one512<>+32(SB), Z24
+	VBROADCASTSS  one512<>+28(SB), Z24
 	VRANGEPS      $0x02, Z24, Z8, Z4
 	VRANGEPS      $0x02, Z24, Z9, Z5
 	VRANGEPS      $0x02, Z24, Z10, Z6
@@ -3843,22 +3842,22 @@ TEXT ·jsdKeptEvenBF16AVX512(SB), NOSPLIT, $0-8
 	MOVQ             32(R9), R12
 	MOVQ             40(R9), R13
 	VBROADCASTSS     120(R9), Z24
-	VBROADCASTSS     one512<>+56(SB), Z25
+	VBROADCASTSS     one512<>+52(SB), Z25
 	VBROADCASTSS     176(R9), Z26
 	VPXORD           Z27, Z27, Z27
 	XORQ             BX, BX
 	VMOVDQU32        (DI)(AX*2), Z9
 	VPSLLD           $0x10, Z9, Z8
-	VPANDD.BCST      one512<>+64(SB), Z9, Z9
+	VPANDD.BCST      one512<>+60(SB), Z9, Z9
 	VMOVDQU32        64(DI)(AX*2), Z11
 	VPSLLD           $0x10, Z11, Z10
-	VPANDD.BCST      one512<>+64(SB), Z11, Z11
+	VPANDD.BCST      one512<>+60(SB), Z11, Z11
 	VMOVDQU32        (SI)(AX*2), Z1
 	VPSLLD           $0x10, Z1, Z0
-	VPANDD.BCST      one512<>+64(SB), Z1, Z1
+	VPANDD.BCST      one512<>+60(SB), Z1, Z1
 	VMOVDQU32        64(SI)(AX*2), Z3
 	VPSLLD           $0x10, Z3, Z2
-	VPANDD.BCST      one512<>+64(SB), Z3, Z3
+	VPANDD.BCST      one512<>+60(SB), Z3, Z3
 	VSUBPS           Z8, Z0, Z0
 	VSUBPS           Z9, Z1, Z1
 	VSUBPS           Z10, Z2, Z2
@@ -3871,10 +3870,10 @@ TEXT ·jsdKeptEvenBF16AVX512(SB), NOSPLIT, $0-8
 	VRANGEPS         $0x0a, Z25, Z1, Z1
 	VRANGEPS         $0x0a, Z25, Z2, Z2
 	VRANGEPS         $0x0a, Z25, Z3, Z3
-	VADDPS.BCST      one512<>+52(SB), Z0, Z4
-	VADDPS.BCST      one512<>+52(SB), Z1, Z5
-	VADDPS.BCST      one512<>+52(SB), Z2, Z6
-	VADDPS.BCST      one512<>+52(SB), Z3, Z7
+	VADDPS.BCST      one512<>+48(SB), Z0, Z4
+	VADDPS.BCST      one512<>+48(SB), Z1, Z5
+	VADDPS.BCST      one512<>+48(SB), Z2, Z6
+	VADDPS.BCST      one512<>+48(SB), Z3, Z7
 	VPSRLD           $0x15, Z4, Z4
 	VPSRLD           $0x15, Z5, Z5
 	VPSRLD           $0x15, Z6, Z6
@@ -3914,20 +3913,20 @@ loop:
 	VPERMPS          Z28, Z4, Z8
 	VMOVDQU32        128(DI)(AX*2), Z21
 	VPSLLD           $0x10, Z21, Z20
-	VPANDD.BCST      one512<>+64(SB), Z21, Z21
+	VPANDD.BCST      one512<>+60(SB), Z21, Z21
 	VPERMPS          Z28, Z5, Z9
 	VMOVDQU32        192(DI)(AX*2), Z23
 	VPSLLD           $0x10, Z23, Z22
-	VPANDD.BCST      one512<>+64(SB), Z23, Z23
+	VPANDD.BCST      one512<>+60(SB), Z23, Z23
 	VPERMPS          Z28, Z6, Z10
 	VPERMPS          Z28, Z7, Z11
 	VMOVDQU32        128(SI)(AX*2), Z13
 	VPSLLD           $0x10, Z13, Z12
-	VPANDD.BCST      one512<>+64(SB), Z13, Z13
+	VPANDD.BCST      one512<>+60(SB), Z13, Z13
 	VMOVAPS          320(R8), Z28
 	VMOVDQU32        192(SI)(AX*2), Z15
 	VPSLLD           $0x10, Z15, Z14
-	VPANDD.BCST      one512<>+64(SB), Z15, Z15
+	VPANDD.BCST      one512<>+60(SB), Z15, Z15
 	VPERMPS          Z28, Z4, Z30
 	VFMADD213PS      Z30, Z0, Z8
 	VPERMPS          Z28, Z5, Z30
@@ -3976,18 +3975,18 @@ loop:
 	VPERMPS          Z28, Z7, Z30
 	VFMADD213PS      Z30, Z3, Z11
 	VMOVAPS          64(R8), Z28
-	VADDPS.BCST      one512<>+52(SB), Z12, Z16
+	VADDPS.BCST      one512<>+48(SB), Z12, Z16
 	VPERMPS          Z28, Z4, Z30
 	VFMADD213PS      Z30, Z0, Z8
-	VADDPS.BCST      one512<>+52(SB), Z13, Z17
+	VADDPS.BCST      one512<>+48(SB), Z13, Z17
 	VPERMPS          Z28, Z5, Z30
 	VFMADD213PS      Z30, Z1, Z9
 	VPERMPS          Z28, Z6, Z30
 	VFMADD213PS      Z30, Z2, Z10
-	VADDPS.BCST      one512<>+52(SB), Z14, Z18
+	VADDPS.BCST      one512<>+48(SB), Z14, Z18
 	VPERMPS          Z28, Z7, Z30
 	VFMADD213PS      Z30, Z3, Z11
-	VADDPS.BCST      one512<>+52(SB), Z15, Z19
+	VADDPS.BCST      one512<>+48(SB), Z15, Z19
 	VMULPS           (R12)(AX*4), Z26, Z4
 	VMULPS           64(R12)(AX*4), Z26, Z5
 	VPSRLD           $0x15, Z16, Z16
@@ -4021,20 +4020,20 @@ loop:
 	VPERMPS          Z28, Z16, Z20
 	VMOVDQU32        (DI)(R14*2), Z9
 	VPSLLD           $0x10, Z9, Z8
-	VPANDD.BCST      one512<>+64(SB), Z9, Z9
+	VPANDD.BCST      one512<>+60(SB), Z9, Z9
 	VPERMPS          Z28, Z17, Z21
 	VMOVDQU32        64(DI)(R14*2), Z11
 	VPSLLD           $0x10, Z11, Z10
-	VPANDD.BCST      one512<>+64(SB), Z11, Z11
+	VPANDD.BCST      one512<>+60(SB), Z11, Z11
 	VPERMPS          Z28, Z18, Z22
 	VPERMPS          Z28, Z19, Z23
 	VMOVDQU32        (SI)(R14*2), Z1
 	VPSLLD           $0x10, Z1, Z0
-	VPANDD.BCST      one512<>+64(SB), Z1, Z1
+	VPANDD.BCST      one512<>+60(SB), Z1, Z1
 	VMOVAPS          320(R8), Z28
 	VMOVDQU32        64(SI)(R14*2), Z3
 	VPSLLD           $0x10, Z3, Z2
-	VPANDD.BCST      one512<>+64(SB), Z3, Z3
+	VPANDD.BCST      one512<>+60(SB), Z3, Z3
 	VPERMPS          Z28, Z16, Z30
 	VFMADD213PS      Z30, Z12, Z20
 	VPERMPS          Z28, Z17, Z30
@@ -4083,18 +4082,18 @@ loop:
 	VPERMPS          Z28, Z19, Z30
 	VFMADD213PS      Z30, Z15, Z23
 	VMOVAPS          64(R8), Z28
-	VADDPS.BCST      one512<>+52(SB), Z0, Z4
+	VADDPS.BCST      one512<>+48(SB), Z0, Z4
 	VPERMPS          Z28, Z16, Z30
 	VFMADD213PS      Z30, Z12, Z20
-	VADDPS.BCST      one512<>+52(SB), Z1, Z5
+	VADDPS.BCST      one512<>+48(SB), Z1, Z5
 	VPERMPS          Z28, Z17, Z30
 	VFMADD213PS      Z30, Z13, Z21
 	VPERMPS          Z28, Z18, Z30
 	VFMADD213PS      Z30, Z14, Z22
-	VADDPS.BCST      one512<>+52(SB), Z2, Z6
+	VADDPS.BCST      one512<>+48(SB), Z2, Z6
 	VPERMPS          Z28, Z19, Z30
 	VFMADD213PS      Z30, Z15, Z23
-	VADDPS.BCST      one512<>+52(SB), Z3, Z7
+	VADDPS.BCST      one512<>+48(SB), Z3, Z7
 	VMULPS           256(R12)(AX*4), Z26, Z16
 	VMULPS           320(R12)(AX*4), Z26, Z17
 	VPSRLD           $0x15, Z4, Z4
@@ -4213,32 +4212,32 @@ loop:
 	VRANGEPS        $0x0b, Z9, Z30, Z30
 	VRANGEPS        $0x0b, Z10, Z30, Z30
 	VRANGEPS        $0x0b, Z11, Z30, Z30
-	VBROADCASTSS    one512<>+36(SB), Z24
+	VBROADCASTSS    one512<>+32(SB), Z24
 	VRANGEPS        $0x02, Z24, Z8, Z8
 	VRANGEPS        $0x02, Z24, Z9, Z9
 	VRANGEPS        $0x02, Z24, Z10, Z10
 	VRANGEPS        $0x02, Z24, Z11, Z11
-	VBROADCASTSS    one512<>+56(SB), Z24
+	VBROADCASTSS    one512<>+52(SB), Z24
 	VRANGEPS        $0x0a, Z24, Z8, Z4
 	VRANGEPS        $0x0a, Z24, Z9, Z5
 	VRANGEPS        $0x0a, Z24, Z10, Z6
 	VRANGEPS        $0x0a, Z24, Z11, Z7
-	VADDPS.BCST     one512<>+52(SB), Z4, Z4
-	VADDPS.BCST     one512<>+52(SB), Z5, Z5
-	VADDPS.BCST     one512<>+52(SB), Z6, Z6
-	VADDPS.BCST     one512<>+52(SB), Z7, Z7
+	VADDPS.BCST     one512<>+48(SB), Z4, Z4
+	VADDPS.BCST     one512<>+48(SB), Z5, Z5
+	VADDPS.BCST     one512<>+48(SB), Z6, Z6
+	VADDPS.BCST     one512<>+48(SB), Z7, Z7
 	VPSRLD          $0x15, Z4, Z4
 	VPSRLD          $0x15, Z5, Z5
 	VPSRLD          $0x15, Z6, Z6
 	VPSRLD          $0x15, Z7, Z7
 	VPSRLD          $0x1b, Z8, Z26
-	VPTERNLOGD.BCST $0xd8, one512<>+48(SB), Z26, Z4
+	VPTERNLOGD.BCST $0xd8, one512<>+44(SB), Z26, Z4
 	VPSRLD          $0x1b, Z9, Z27
-	VPTERNLOGD.BCST $0xd8, one512<>+48(SB), Z27, Z5
+	VPTERNLOGD.BCST $0xd8, one512<>+44(SB), Z27, Z5
 	VPSRLD          $0x1b, Z10, Z26
-	VPTERNLOGD.BCST $0xd8, one512<>+48(SB), Z26, Z6
+	VPTERNLOGD.BCST $0xd8, one512<>+44(SB), Z26, Z6
 	VPSRLD          $0x1b, Z11, Z27
-	VPTERNLOGD.BCST $0xd8, one512<>+48(SB), Z27, Z7
+	VPTERNLOGD.BCST $0xd8, one512<>+44(SB), Z27, Z7
 	VMOVAPS         (R8), Z24
 	VMOVAPS         64(R8), Z25
 	VMOVAPS         Z24, Z26
@@ -4503,10 +4502,10 @@ loop:
 	VPXORD          Z13, Z13, K2, Z13
 	VPXORD          Z14, Z14, K3, Z14
 	VPXORD          Z15, Z15, K4, Z15
-	VPADDD.BCST     one512<>+44(SB), Z31, K1, Z31
-	VPADDD.BCST     one512<>+44(SB), Z31, K2, Z31
-	VPADDD.BCST     one512<>+44(SB), Z31, K3, Z31
-	VPADDD.BCST     one512<>+44(SB), Z31, K4, Z31
+	VPADDD.BCST     one512<>+40(SB), Z31, K1, Z31
+	VPADDD.BCST     one512<>+40(SB), Z31, K2, Z31
+	VPADDD.BCST     one512<>+40(SB), Z31, K3, Z31
+	VPADDD.BCST     one512<>+40(SB), Z31, K4, Z31
 	VADDPS          Z21, Z20, Z20
 	VADDPS          Z23, Z22, Z22
 	VADDPS          Z13, Z12, Z26
@@ -4636,14 +4635,14 @@ TEXT ·rateBF16AVX512(SB), NOSPLIT, $0-8
 	VMOVUPS          Z1, 64(R15)
 	VMOVUPS          Z2, 128(R15)
 	VMOVUPS          Z3, 192(R15)
-	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z0, Z0
-	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z1, Z1
-	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z2, Z2
-	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z3, Z3
-	VADDPS.BCST      one512<>+52(SB), Z0, Z4
-	VADDPS.BCST      one512<>+52(SB), Z1, Z5
-	VADDPS.BCST      one512<>+52(SB), Z2, Z6
-	VADDPS.BCST      one512<>+52(SB), Z3, Z7
+	VRANGEPS.BCST    $0x0a, one512<>+52(SB), Z0, Z0
+	VRANGEPS.BCST    $0x0a, one512<>+52(SB), Z1, Z1
+	VRANGEPS.BCST    $0x0a, one512<>+52(SB), Z2, Z2
+	VRANGEPS.BCST    $0x0a, one512<>+52(SB), Z3, Z3
+	VADDPS.BCST      one512<>+48(SB), Z0, Z4
+	VADDPS.BCST      one512<>+48(SB), Z1, Z5
+	VADDPS.BCST      one512<>+48(SB), Z2, Z6
+	VADDPS.BCST      one512<>+48(SB), Z3, Z7
 	VPSRLD           $0x14, Z4, Z4
 	VPSRLD           $0x14, Z5, Z5
 	VPSRLD           $0x14, Z6, Z6
@@ -4812,13 +4811,13 @@ loop:
 	VMOVAPS          Z8, Z4
 	KNOTW            K1, K5
 	VADDPS           (R15), Z8, K5, Z4
-	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z12, Z12
+	VRANGEPS.BCST    $0x0a, one512<>+52(SB), Z12, Z12
 	VMOVAPS          Z9, Z1
 	VSUBPS           64(R15), Z9, K2, Z1
 	VMOVAPS          Z9, Z5
 	KNOTW            K2, K6
 	VADDPS           64(R15), Z9, K6, Z5
-	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z13, Z13
+	VRANGEPS.BCST    $0x0a, one512<>+52(SB), Z13, Z13
 	VMOVAPS          Z10, Z2
 	VSUBPS           128(R15), Z10, K3, Z2
 	VMOVAPS          Z10, Z6
@@ -4829,18 +4828,18 @@ loop:
 	VMOVAPS          Z11, Z7
 	KNOTW            K4, K6
 	VADDPS           192(R15), Z11, K6, Z7
-	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z14, Z14
+	VRANGEPS.BCST    $0x0a, one512<>+52(SB), Z14, Z14
 	VMULPS           (R12)(AX*4), Z0, Z0
-	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z15, Z15
+	VRANGEPS.BCST    $0x0a, one512<>+52(SB), Z15, Z15
 	VMULPS           64(R12)(AX*4), Z1, Z1
-	VADDPS.BCST      one512<>+52(SB), Z12, Z16
+	VADDPS.BCST      one512<>+48(SB), Z12, Z16
 	VMULPS           128(R12)(AX*4), Z2, Z2
-	VADDPS.BCST      one512<>+52(SB), Z13, Z17
+	VADDPS.BCST      one512<>+48(SB), Z13, Z17
 	VMULPS           192(R12)(AX*4), Z3, Z3
-	VADDPS.BCST      one512<>+52(SB), Z14, Z18
+	VADDPS.BCST      one512<>+48(SB), Z14, Z18
 	VMOVUPS          Z0, (BX)(AX*4)
 	VMOVUPS          Z1, 64(BX)(AX*4)
-	VADDPS.BCST      one512<>+52(SB), Z15, Z19
+	VADDPS.BCST      one512<>+48(SB), Z15, Z19
 	VMOVUPS          Z2, 128(BX)(AX*4)
 	VPSRLD           $0x14, Z16, Z16
 	VMOVUPS          Z3, 192(BX)(AX*4)
@@ -5006,27 +5005,27 @@ loop:
 	VMOVAPS          Z22, Z18
 	KNOTW            K3, K5
 	VADDPS           384(R15), Z22, K5, Z18
-	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z0, Z0
+	VRANGEPS.BCST    $0x0a, one512<>+52(SB), Z0, Z0
 	VMOVAPS          Z23, Z15
 	VSUBPS           448(R15), Z23, K4, Z15
 	VMOVAPS          Z23, Z19
 	KNOTW            K4, K6
 	VADDPS           448(R15), Z23, K6, Z19
-	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z1, Z1
+	VRANGEPS.BCST    $0x0a, one512<>+52(SB), Z1, Z1
 	VMULPS           256(R12)(AX*4), Z12, Z12
 	VMULPS           320(R12)(AX*4), Z13, Z13
-	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z2, Z2
+	VRANGEPS.BCST    $0x0a, one512<>+52(SB), Z2, Z2
 	VMULPS           384(R12)(AX*4), Z14, Z14
-	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z3, Z3
+	VRANGEPS.BCST    $0x0a, one512<>+52(SB), Z3, Z3
 	VMULPS           448(R12)(AX*4), Z15, Z15
-	VADDPS.BCST      one512<>+52(SB), Z0, Z4
+	VADDPS.BCST      one512<>+48(SB), Z0, Z4
 	VMOVUPS          Z12, 256(BX)(AX*4)
 	VMOVUPS          Z13, 320(BX)(AX*4)
-	VADDPS.BCST      one512<>+52(SB), Z1, Z5
+	VADDPS.BCST      one512<>+48(SB), Z1, Z5
 	VMOVUPS          Z14, 384(BX)(AX*4)
-	VADDPS.BCST      one512<>+52(SB), Z2, Z6
+	VADDPS.BCST      one512<>+48(SB), Z2, Z6
 	VMOVUPS          Z15, 448(BX)(AX*4)
-	VADDPS.BCST      one512<>+52(SB), Z3, Z7
+	VADDPS.BCST      one512<>+48(SB), Z3, Z7
 	VFMADD231PS      256(R13)(AX*4), Z16, Z27
 	VPSRLD           $0x14, Z4, Z4
 	VFMADD231PS      320(R13)(AX*4), Z17, Z27
@@ -5112,10 +5111,10 @@ TEXT ·klBF16AVX512(SB), NOSPLIT, $0-8
 	XORQ             R15, R15
 	VMOVDQU32        (DI)(AX*2), Z1
 	VPSLLD           $0x10, Z1, Z0
-	VPANDD.BCST      one512<>+64(SB), Z1, Z1
+	VPANDD.BCST      one512<>+60(SB), Z1, Z1
 	VMOVDQU32        (SI)(AX*2), Z7
 	VPSLLD           $0x10, Z7, Z6
-	VPANDD.BCST      one512<>+64(SB), Z7, Z7
+	VPANDD.BCST      one512<>+60(SB), Z7, Z7
 	VFMADD213PS.BCST 112(R9), Z28, Z0
 	VFMADD213PS.BCST 112(R9), Z28, Z1
 	VFMADD213PS.BCST 116(R9), Z28, Z6
@@ -5143,13 +5142,13 @@ loop:
 	VMOVAPS          Z30, Z10
 	VMOVDQU32        64(DI)(AX*2), Z13
 	VPSLLD           $0x10, Z13, Z12
-	VPANDD.BCST      one512<>+64(SB), Z13, Z13
+	VPANDD.BCST      one512<>+60(SB), Z13, Z13
 	VMOVAPS          Z30, Z11
 	VFMADD213PS      Z31, Z2, Z4
 	VFMADD213PS      Z31, Z3, Z5
 	VMOVDQU32        64(SI)(AX*2), Z19
 	VPSLLD           $0x10, Z19, Z18
-	VPANDD.BCST      one512<>+64(SB), Z19, Z19
+	VPANDD.BCST      one512<>+60(SB), Z19, Z19
 	VFMADD213PS      Z31, Z8, Z10
 	VFMADD213PS      Z31, Z9, Z11
 	VFMADD213PS.BCST 112(R9), Z28, Z12
@@ -5175,8 +5174,8 @@ loop:
 	VFMADD213PS.BCST one512<>+0(SB), Z8, Z10
 	VFMADD213PS.BCST one512<>+0(SB), Z9, Z11
 	VREDUCEPS        $0x09, Z18, Z20
-	VMULPS.BCST      one512<>+24(SB), Z10, Z10
-	VMULPS.BCST      one512<>+24(SB), Z11, Z11
+	VMULPS.BCST      180(R9), Z10, Z10
+	VMULPS.BCST      180(R9), Z11, Z11
 	VREDUCEPS        $0x09, Z19, Z21
 	VMOVAPS          Z30, Z16
 	VSCALEFPS        Z0, Z4, Z4
@@ -5191,17 +5190,17 @@ loop:
 	VFMADD213PS      Z31, Z15, Z17
 	VSUBPS           Z1, Z7, Z7
 	VFMADD213PS      Z31, Z20, Z22
-	VMAXPS.BCST      one512<>+40(SB), Z6, Z6
+	VMAXPS.BCST      one512<>+36(SB), Z6, Z6
 	VFMADD213PS      Z31, Z21, Z23
-	VMAXPS.BCST      one512<>+40(SB), Z7, Z7
+	VMAXPS.BCST      one512<>+36(SB), Z7, Z7
 	VFMADD213PS.BCST one512<>+12(SB), Z14, Z16
 	VMULPS           Z10, Z6, Z6
 	VFMADD213PS.BCST one512<>+12(SB), Z15, Z17
 	VMULPS           Z11, Z7, Z7
 	VFMADD213PS.BCST one512<>+12(SB), Z20, Z22
-	VPANDD.BCST      one512<>+68(SB), Z6, Z8
+	VPANDD.BCST      one512<>+64(SB), Z6, Z8
 	VFMADD213PS.BCST one512<>+12(SB), Z21, Z23
-	VPANDD.BCST      one512<>+68(SB), Z7, Z9
+	VPANDD.BCST      one512<>+64(SB), Z7, Z9
 	VFMADD213PS.BCST one512<>+8(SB), Z14, Z16
 	VADDPS           Z5, Z4, Z4
 	VFMADD213PS.BCST one512<>+8(SB), Z15, Z17
@@ -5213,11 +5212,11 @@ loop:
 	VFMADD213PS.BCST one512<>+4(SB), Z14, Z16
 	VMOVDQU32        (DI)(R14*2), Z1
 	VPSLLD           $0x10, Z1, Z0
-	VPANDD.BCST      one512<>+64(SB), Z1, Z1
+	VPANDD.BCST      one512<>+60(SB), Z1, Z1
 	VFMADD213PS.BCST one512<>+4(SB), Z15, Z17
 	VMOVDQU32        (SI)(R14*2), Z7
 	VPSLLD           $0x10, Z7, Z6
-	VPANDD.BCST      one512<>+64(SB), Z7, Z7
+	VPANDD.BCST      one512<>+60(SB), Z7, Z7
 	VFMADD213PS.BCST one512<>+4(SB), Z20, Z22
 	VFMADD213PS.BCST 112(R9), Z28, Z0
 	VFMADD213PS.BCST one512<>+4(SB), Z21, Z23
@@ -5230,9 +5229,9 @@ loop:
 	VREDUCEPS        $0x09, Z0, Z2
 	VFMADD213PS.BCST one512<>+0(SB), Z21, Z23
 	VREDUCEPS        $0x09, Z1, Z3
-	VMULPS.BCST      one512<>+24(SB), Z22, Z22
+	VMULPS.BCST      180(R9), Z22, Z22
 	VREDUCEPS        $0x09, Z6, Z8
-	VMULPS.BCST      one512<>+24(SB), Z23, Z23
+	VMULPS.BCST      180(R9), Z23, Z23
 	VREDUCEPS        $0x09, Z7, Z9
 	VSCALEFPS        Z12, Z16, Z16
 	VSCALEFPS        Z13, Z17, Z17
@@ -5240,12 +5239,12 @@ loop:
 	VSCALEFPS        Z19, Z23, Z23
 	VSUBPS           Z12, Z18, Z18
 	VSUBPS           Z13, Z19, Z19
-	VMAXPS.BCST      one512<>+40(SB), Z18, Z18
-	VMAXPS.BCST      one512<>+40(SB), Z19, Z19
+	VMAXPS.BCST      one512<>+36(SB), Z18, Z18
+	VMAXPS.BCST      one512<>+36(SB), Z19, Z19
 	VMULPS           Z22, Z18, Z18
 	VMULPS           Z23, Z19, Z19
-	VPANDD.BCST      one512<>+68(SB), Z18, Z20
-	VPANDD.BCST      one512<>+68(SB), Z19, Z21
+	VPANDD.BCST      one512<>+64(SB), Z18, Z20
+	VPANDD.BCST      one512<>+64(SB), Z19, Z21
 	VADDPS           Z17, Z16, Z16
 	VADDPS           Z23, Z22, Z22
 	VADDPS           Z19, Z18, Z17
@@ -5302,7 +5301,7 @@ loop:
 	VPERMILPD        $0x01, X26, X2
 	VADDSD           X2, X26, X26
 	VMOVAPD          X26, X0
-	VMOVSD           X0, 184(R9)
+	VMOVSD           X0, 192(R9)
 	VPXORD           Z1, Z1, Z1
 	VADDPD           Z1, Z27, Z27
 	VEXTRACTF64X4    $0x01, Z27, Y2
@@ -5312,7 +5311,7 @@ loop:
 	VPERMILPD        $0x01, X27, X2
 	VADDSD           X2, X27, X27
 	VMOVAPD          X27, X0
-	VMOVSD           X0, 192(R9)
+	VMOVSD           X0, 200(R9)
 	VZEROUPPER
 	RET
 
@@ -5409,8 +5408,8 @@ loop:
 	VFMADD213PS.BCST one512<>+0(SB), Z8, Z10
 	VFMADD213PS.BCST one512<>+0(SB), Z9, Z11
 	VREDUCEPS        $0x09, Z18, Z20
-	VMULPS.BCST      one512<>+24(SB), Z10, Z10
-	VMULPS.BCST      one512<>+24(SB), Z11, Z11
+	VMULPS.BCST      180(R9), Z10, Z10
+	VMULPS.BCST      180(R9), Z11, Z11
 	VREDUCEPS        $0x09, Z19, Z21
 	VSCALEFPS        Z0, Z4, Z4
 	VSCALEFPS        Z1, Z5, Z5
@@ -5422,9 +5421,9 @@ loop:
 	VSUBPS           Z0, Z6, Z6
 	VMOVAPS          Z30, Z23
 	VSUBPS           Z1, Z7, Z7
-	VMAXPS.BCST      one512<>+40(SB), Z6, Z6
+	VMAXPS.BCST      one512<>+36(SB), Z6, Z6
 	VFMADD213PS      Z31, Z14, Z16
-	VMAXPS.BCST      one512<>+40(SB), Z7, Z7
+	VMAXPS.BCST      one512<>+36(SB), Z7, Z7
 	VFMADD213PS      Z31, Z15, Z17
 	VMULPS           Z10, Z6, Z6
 	VFMADD213PS      Z31, Z20, Z22
@@ -5441,8 +5440,8 @@ loop:
 	VFMADD213PS.BCST one512<>+12(SB), Z21, Z23
 	VMAXPS           Z5, Z29, Z29
 	VFMADD213PS.BCST one512<>+8(SB), Z14, Z16
-	VPANDD.BCST      one512<>+68(SB), Z6, Z8
-	VPANDD.BCST      one512<>+68(SB), Z7, Z9
+	VPANDD.BCST      one512<>+64(SB), Z6, Z8
+	VPANDD.BCST      one512<>+64(SB), Z7, Z9
 	VFMADD213PS.BCST one512<>+8(SB), Z15, Z17
 	VADDPS           Z5, Z4, Z4
 	VFMADD213PS.BCST one512<>+8(SB), Z20, Z22
@@ -5473,17 +5472,17 @@ loop:
 	VREDUCEPS        $0x09, Z1, Z3
 	VFMADD213PS.BCST one512<>+0(SB), Z21, Z23
 	VREDUCEPS        $0x09, Z6, Z8
-	VMULPS.BCST      one512<>+24(SB), Z22, Z22
+	VMULPS.BCST      180(R9), Z22, Z22
 	VREDUCEPS        $0x09, Z7, Z9
-	VMULPS.BCST      one512<>+24(SB), Z23, Z23
+	VMULPS.BCST      180(R9), Z23, Z23
 	VSCALEFPS        Z12, Z16, Z16
 	VSCALEFPS        Z13, Z17, Z17
 	VSCALEFPS        Z18, Z22, Z22
 	VSCALEFPS        Z19, Z23, Z23
 	VSUBPS           Z12, Z18, Z18
 	VSUBPS           Z13, Z19, Z19
-	VMAXPS.BCST      one512<>+40(SB), Z18, Z18
-	VMAXPS.BCST      one512<>+40(SB), Z19, Z19
+	VMAXPS.BCST      one512<>+36(SB), Z18, Z18
+	VMAXPS.BCST      one512<>+36(SB), Z19, Z19
 	VMULPS           Z22, Z18, Z18
 	VMULPS           Z23, Z19, Z19
 	VMOVUPS          Z16, 128(R12)(AX*4)
@@ -5492,8 +5491,8 @@ loop:
 	VMOVUPS          Z23, 192(R13)(AX*4)
 	VMAXPS           Z16, Z29, Z29
 	VMAXPS           Z17, Z29, Z29
-	VPANDD.BCST      one512<>+68(SB), Z18, Z20
-	VPANDD.BCST      one512<>+68(SB), Z19, Z21
+	VPANDD.BCST      one512<>+64(SB), Z18, Z20
+	VPANDD.BCST      one512<>+64(SB), Z19, Z21
 	VADDPS           Z17, Z16, Z16
 	VADDPS           Z23, Z22, Z22
 	VADDPS           Z19, Z18, Z17
@@ -5550,7 +5549,7 @@ loop:
 	VPERMILPD        $0x01, X26, X2
 	VADDSD           X2, X26, X26
 	VMOVAPD          X26, X0
-	VMOVSD           X0, 184(R9)
+	VMOVSD           X0, 192(R9)
 	VPXORD           Z1, Z1, Z1
 	VADDPD           Z1, Z27, Z27
 	VEXTRACTF64X4    $0x01, Z27, Y2
@@ -5560,7 +5559,7 @@ loop:
 	VPERMILPD        $0x01, X27, X2
 	VADDSD           X2, X27, X27
 	VMOVAPD          X27, X0
-	VMOVSD           X0, 192(R9)
+	VMOVSD           X0, 200(R9)
 	VEXTRACTF32X8    $0x01, Z29, Y1
 	VMAXPS           Y1, Y29, Y29
 	VEXTRACTF32X4    $0x01, Y29, X1
@@ -5667,8 +5666,8 @@ loop:
 	VFMADD213PS.BCST one512<>+0(SB), Z8, Z10
 	VFMADD213PS.BCST one512<>+0(SB), Z9, Z11
 	VREDUCEPS        $0x09, Z18, Z20
-	VMULPS.BCST      one512<>+24(SB), Z10, Z10
-	VMULPS.BCST      one512<>+24(SB), Z11, Z11
+	VMULPS.BCST      180(R9), Z10, Z10
+	VMULPS.BCST      180(R9), Z11, Z11
 	VREDUCEPS        $0x09, Z19, Z21
 	VSCALEFPS        Z0, Z4, Z4
 	VSCALEFPS        Z1, Z5, Z5
@@ -5680,9 +5679,9 @@ loop:
 	VSUBPS           Z0, Z6, Z6
 	VMOVAPS          Z30, Z23
 	VSUBPS           Z1, Z7, Z7
-	VMAXPS.BCST      one512<>+40(SB), Z6, Z6
+	VMAXPS.BCST      one512<>+36(SB), Z6, Z6
 	VFMADD213PS      Z31, Z14, Z16
-	VMAXPS.BCST      one512<>+40(SB), Z7, Z7
+	VMAXPS.BCST      one512<>+36(SB), Z7, Z7
 	VFMADD213PS      Z31, Z15, Z17
 	VMULPS           Z10, Z6, Z6
 	VFMADD213PS      Z31, Z20, Z22
@@ -5699,8 +5698,8 @@ loop:
 	VFMADD213PS.BCST one512<>+12(SB), Z21, Z23
 	VMAXPS           Z11, Z29, Z29
 	VFMADD213PS.BCST one512<>+8(SB), Z14, Z16
-	VPANDD.BCST      one512<>+68(SB), Z6, Z8
-	VPANDD.BCST      one512<>+68(SB), Z7, Z9
+	VPANDD.BCST      one512<>+64(SB), Z6, Z8
+	VPANDD.BCST      one512<>+64(SB), Z7, Z9
 	VFMADD213PS.BCST one512<>+8(SB), Z15, Z17
 	VADDPS           Z5, Z4, Z4
 	VFMADD213PS.BCST one512<>+8(SB), Z20, Z22
@@ -5731,17 +5730,17 @@ loop:
 	VREDUCEPS        $0x09, Z1, Z3
 	VFMADD213PS.BCST one512<>+0(SB), Z21, Z23
 	VREDUCEPS        $0x09, Z6, Z8
-	VMULPS.BCST      one512<>+24(SB), Z22, Z22
+	VMULPS.BCST      180(R9), Z22, Z22
 	VREDUCEPS        $0x09, Z7, Z9
-	VMULPS.BCST      one512<>+24(SB), Z23, Z23
+	VMULPS.BCST      180(R9), Z23, Z23
 	VSCALEFPS        Z12, Z16, Z16
 	VSCALEFPS        Z13, Z17, Z17
 	VSCALEFPS        Z18, Z22, Z22
 	VSCALEFPS        Z19, Z23, Z23
 	VSUBPS           Z12, Z18, Z18
 	VSUBPS           Z13, Z19, Z19
-	VMAXPS.BCST      one512<>+40(SB), Z18, Z18
-	VMAXPS.BCST      one512<>+40(SB), Z19, Z19
+	VMAXPS.BCST      one512<>+36(SB), Z18, Z18
+	VMAXPS.BCST      one512<>+36(SB), Z19, Z19
 	VMULPS           Z22, Z18, Z18
 	VMULPS           Z23, Z19, Z19
 	VMOVUPS          Z22, 128(R12)(AX*4)
@@ -5750,8 +5749,8 @@ loop:
 	VMOVUPS          Z19, 192(R13)(AX*4)
 	VMAXPS           Z22, Z29, Z29
 	VMAXPS           Z23, Z29, Z29
-	VPANDD.BCST      one512<>+68(SB), Z18, Z20
-	VPANDD.BCST      one512<>+68(SB), Z19, Z21
+	VPANDD.BCST      one512<>+64(SB), Z18, Z20
+	VPANDD.BCST      one512<>+64(SB), Z19, Z21
 	VADDPS           Z17, Z16, Z16
 	VADDPS           Z23, Z22, Z22
 	VADDPS           Z19, Z18, Z17
@@ -5808,7 +5807,7 @@ loop:
 	VPERMILPD        $0x01, X26, X2
 	VADDSD           X2, X26, X26
 	VMOVAPD          X26, X0
-	VMOVSD           X0, 184(R9)
+	VMOVSD           X0, 192(R9)
 	VPXORD           Z1, Z1, Z1
 	VADDPD           Z1, Z27, Z27
 	VEXTRACTF64X4    $0x01, Z27, Y2
@@ -5818,7 +5817,7 @@ loop:
 	VPERMILPD        $0x01, X27, X2
 	VADDSD           X2, X27, X27
 	VMOVAPD          X27, X0
-	VMOVSD           X0, 192(R9)
+	VMOVSD           X0, 200(R9)
 	VEXTRACTF32X8    $0x01, Z29, Y1
 	VMAXPS           Y1, Y29, Y29
 	VEXTRACTF32X4    $0x01, Y29, X1
@@ -6269,17 +6268,17 @@ loop:
 	VMAXPS           Z5, Z1, Z1
 	VMAXPS           Z6, Z2, Z2
 	VMAXPS           Z7, Z3, Z3
-	VBROADCASTSS     one512<>+28(SB), Z25
+	VBROADCASTSS     one512<>+24(SB), Z25
 	VRANGEPS         $0x0b, Z8, Z30, Z30
 	VRANGEPS         $0x0b, Z9, Z30, Z30
 	VRANGEPS         $0x0b, Z10, Z30, Z30
 	VRANGEPS         $0x0b, Z11, Z30, Z30
-	VBROADCASTSS     one512<>+36(SB), Z24
+	VBROADCASTSS     one512<>+32(SB), Z24
 	VRANGEPS         $0x02, Z24, Z8, Z8
 	VRANGEPS         $0x02, Z24, Z9, Z9
 	VRANGEPS         $0x02, Z24, Z10, Z10
 	VRANGEPS         $0x02, Z24, Z11, Z11
-	VBROADCASTSS     one512<>+32(SB), Z24
+	VBROADCASTSS     one512<>+28(SB), Z24
 	VRANGEPS         $0x02, Z24, Z8, Z4
 	VRANGEPS         $0x02, Z24, Z9, Z5
 	VRANGEPS         $0x02, Z24, Z10, Z6
@@ -6538,17 +6537,17 @@ loop:
 	VFMADD213PS   Z25, Z24, Z9
 	VFMADD213PS   Z25, Z24, Z10
 	VFMADD213PS   Z25, Z24, Z11
-	VBROADCASTSS  one512<>+28(SB), Z25
+	VBROADCASTSS  one512<>+24(SB), Z25
 	VRANGEPS      $0x0b, Z8, Z30, Z30
 	VRANGEPS      $0x0b, Z9, Z30, Z30
 	VRANGEPS      $0x0b, Z10, Z30, Z30
 	VRANGEPS      $0x0b, Z11, Z30, Z30
-	VBROADCASTSS  one512<>+36(SB), Z24
+	VBROADCASTSS  one512<>+32(SB), Z24
 	VRANGEPS      $0x02, Z24, Z8, Z8
 	VRANGEPS      $0x02, Z24, Z9, Z9
 	VRANGEPS      $0x02, Z24, Z10, Z10
 	VRANGEPS      $0x02, Z24, Z11, Z11
-	VBROADCASTSS  one512<>+32(SB), Z24
+	VBROADCASTSS  one512<>+28(SB), Z24
 	VRANGEPS      $0x02, Z24, Z8, Z4
 	VRANGEPS      $0x02, Z24, Z9, Z5
 	VRANGEPS      $0x02, Z24, Z10, Z6
@@ -6752,7 +6751,7 @@ TEXT ·jsdKeptEvenF16AVX512(SB), NOSPLIT, $0-8
 	MOVQ             32(R9), R12
 	MOVQ             40(R9), R13
 	VBROADCASTSS     120(R9), Z24
-	VBROADCASTSS     one512<>+56(SB), Z25
+	VBROADCASTSS     one512<>+52(SB), Z25
 	VBROADCASTSS     176(R9), Z26
 	VPXORD           Z27, Z27, Z27
 	XORQ             BX, BX
@@ -6776,10 +6775,10 @@ TEXT ·jsdKeptEvenF16AVX512(SB), NOSPLIT, $0-8
 	VRANGEPS         $0x0a, Z25, Z1, Z1
 	VRANGEPS         $0x0a, Z25, Z2, Z2
 	VRANGEPS         $0x0a, Z25, Z3, Z3
-	VADDPS.BCST      one512<>+52(SB), Z0, Z4
-	VADDPS.BCST      one512<>+52(SB), Z1, Z5
-	VADDPS.BCST      one512<>+52(SB), Z2, Z6
-	VADDPS.BCST      one512<>+52(SB), Z3, Z7
+	VADDPS.BCST      one512<>+48(SB), Z0, Z4
+	VADDPS.BCST      one512<>+48(SB), Z1, Z5
+	VADDPS.BCST      one512<>+48(SB), Z2, Z6
+	VADDPS.BCST      one512<>+48(SB), Z3, Z7
 	VPSRLD           $0x15, Z4, Z4
 	VPSRLD           $0x15, Z5, Z5
 	VPSRLD           $0x15, Z6, Z6
@@ -6877,18 +6876,18 @@ loop:
 	VPERMPS          Z28, Z7, Z30
 	VFMADD213PS      Z30, Z3, Z11
 	VMOVAPS          64(R8), Z28
-	VADDPS.BCST      one512<>+52(SB), Z12, Z16
+	VADDPS.BCST      one512<>+48(SB), Z12, Z16
 	VPERMPS          Z28, Z4, Z30
 	VFMADD213PS      Z30, Z0, Z8
-	VADDPS.BCST      one512<>+52(SB), Z13, Z17
+	VADDPS.BCST      one512<>+48(SB), Z13, Z17
 	VPERMPS          Z28, Z5, Z30
 	VFMADD213PS      Z30, Z1, Z9
 	VPERMPS          Z28, Z6, Z30
 	VFMADD213PS      Z30, Z2, Z10
-	VADDPS.BCST      one512<>+52(SB), Z14, Z18
+	VADDPS.BCST      one512<>+48(SB), Z14, Z18
 	VPERMPS          Z28, Z7, Z30
 	VFMADD213PS      Z30, Z3, Z11
-	VADDPS.BCST      one512<>+52(SB), Z15, Z19
+	VADDPS.BCST      one512<>+48(SB), Z15, Z19
 	VMULPS           (R12)(AX*4), Z26, Z4
 	VMULPS           64(R12)(AX*4), Z26, Z5
 	VPSRLD           $0x15, Z16, Z16
@@ -6980,18 +6979,18 @@ loop:
 	VPERMPS          Z28, Z19, Z30
 	VFMADD213PS      Z30, Z15, Z23
 	VMOVAPS          64(R8), Z28
-	VADDPS.BCST      one512<>+52(SB), Z0, Z4
+	VADDPS.BCST      one512<>+48(SB), Z0, Z4
 	VPERMPS          Z28, Z16, Z30
 	VFMADD213PS      Z30, Z12, Z20
-	VADDPS.BCST      one512<>+52(SB), Z1, Z5
+	VADDPS.BCST      one512<>+48(SB), Z1, Z5
 	VPERMPS          Z28, Z17, Z30
 	VFMADD213PS      Z30, Z13, Z21
 	VPERMPS          Z28, Z18, Z30
 	VFMADD213PS      Z30, Z14, Z22
-	VADDPS.BCST      one512<>+52(SB), Z2, Z6
+	VADDPS.BCST      one512<>+48(SB), Z2, Z6
 	VPERMPS          Z28, Z19, Z30
 	VFMADD213PS      Z30, Z15, Z23
-	VADDPS.BCST      one512<>+52(SB), Z3, Z7
+	VADDPS.BCST      one512<>+48(SB), Z3, Z7
 	VMULPS           256(R12)(AX*4), Z26, Z16
 	VMULPS           320(R12)(AX*4), Z26, Z17
 	VPSRLD           $0x15, Z4, Z4
@@ -7102,32 +7101,32 @@ loop:
 	VRANGEPS        $0x0b, Z9, Z30, Z30
 	VRANGEPS        $0x0b, Z10, Z30, Z30
 	VRANGEPS        $0x0b, Z11, Z30, Z30
-	VBROADCASTSS    one512<>+36(SB), Z24
+	VBROADCASTSS    one512<>+32(SB), Z24
 	VRANGEPS        $0x02, Z24, Z8, Z8
 	VRANGEPS        $0x02, Z24, Z9, Z9
 	VRANGEPS        $0x02, Z24, Z10, Z10
 	VRANGEPS        $0x02, Z24, Z11, Z11
-	VBROADCASTSS    one512<>+56(SB), Z24
+	VBROADCASTSS    one512<>+52(SB), Z24
 	VRANGEPS        $0x0a, Z24, Z8, Z4
 	VRANGEPS        $0x0a, Z24, Z9, Z5
 	VRANGEPS        $0x0a, Z24, Z10, Z6
 	VRANGEPS        $0x0a, Z24, Z11, Z7
-	VADDPS.BCST     one512<>+52(SB), Z4, Z4
-	VADDPS.BCST     one512<>+52(SB), Z5, Z5
-	VADDPS.BCST     one512<>+52(SB), Z6, Z6
-	VADDPS.BCST     one512<>+52(SB), Z7, Z7
+	VADDPS.BCST     one512<>+48(SB), Z4, Z4
+	VADDPS.BCST     one512<>+48(SB), Z5, Z5
+	VADDPS.BCST     one512<>+48(SB), Z6, Z6
+	VADDPS.BCST     one512<>+48(SB), Z7, Z7
 	VPSRLD          $0x15, Z4, Z4
 	VPSRLD          $0x15, Z5, Z5
 	VPSRLD          $0x15, Z6, Z6
 	VPSRLD          $0x15, Z7, Z7
 	VPSRLD          $0x1b, Z8, Z26
-	VPTERNLOGD.BCST $0xd8, one512<>+48(SB), Z26, Z4
+	VPTERNLOGD.BCST $0xd8, one512<>+44(SB), Z26, Z4
 	VPSRLD          $0x1b, Z9, Z27
-	VPTERNLOGD.BCST $0xd8, one512<>+48(SB), Z27, Z5
+	VPTERNLOGD.BCST $0xd8, one512<>+44(SB), Z27, Z5
 	VPSRLD          $0x1b, Z10, Z26
-	VPTERNLOGD.BCST $0xd8, one512<>+48(SB), Z26, Z6
+	VPTERNLOGD.BCST $0xd8, one512<>+44(SB), Z26, Z6
 	VPSRLD          $0x1b, Z11, Z27
-	VPTERNLOGD.BCST $0xd8, one512<>+48(SB), Z27, Z7
+	VPTERNLOGD.BCST $0xd8, one512<>+44(SB), Z27, Z7
 	VMOVAPS         (R8), Z24
 	VMOVAPS         64(R8), Z25
 	VMOVAPS         Z24, Z26
@@ -7392,10 +7391,10 @@ loop:
 	VPXORD          Z13, Z13, K2, Z13
 	VPXORD          Z14, Z14, K3, Z14
 	VPXORD          Z15, Z15, K4, Z15
-	VPADDD.BCST     one512<>+44(SB), Z31, K1, Z31
-	VPADDD.BCST     one512<>+44(SB), Z31, K2, Z31
-	VPADDD.BCST     one512<>+44(SB), Z31, K3, Z31
-	VPADDD.BCST     one512<>+44(SB), Z31, K4, Z31
+	VPADDD.BCST     one512<>+40(SB), Z31, K1, Z31
+	VPADDD.BCST     one512<>+40(SB), Z31, K2, Z31
+	VPADDD.BCST     one512<>+40(SB), Z31, K3, Z31
+	VPADDD.BCST     one512<>+40(SB), Z31, K4, Z31
 	VADDPS          Z21, Z20, Z20
 	VADDPS          Z23, Z22, Z22
 	VADDPS          Z13, Z12, Z26
@@ -7517,14 +7516,14 @@ TEXT ·rateF16AVX512(SB), NOSPLIT, $0-8
 	VMOVUPS          Z1, 64(R15)
 	VMOVUPS          Z2, 128(R15)
 	VMOVUPS          Z3, 192(R15)
-	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z0, Z0
-	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z1, Z1
-	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z2, Z2
-	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z3, Z3
-	VADDPS.BCST      one512<>+52(SB), Z0, Z4
-	VADDPS.BCST      one512<>+52(SB), Z1, Z5
-	VADDPS.BCST      one512<>+52(SB), Z2, Z6
-	VADDPS.BCST      one512<>+52(SB), Z3, Z7
+	VRANGEPS.BCST    $0x0a, one512<>+52(SB), Z0, Z0
+	VRANGEPS.BCST    $0x0a, one512<>+52(SB), Z1, Z1
+	VRANGEPS.BCST    $0x0a, one512<>+52(SB), Z2, Z2
+	VRANGEPS.BCST    $0x0a, one512<>+52(SB), Z3, Z3
+	VADDPS.BCST      one512<>+48(SB), Z0, Z4
+	VADDPS.BCST      one512<>+48(SB), Z1, Z5
+	VADDPS.BCST      one512<>+48(SB), Z2, Z6
+	VADDPS.BCST      one512<>+48(SB), Z3, Z7
 	VPSRLD           $0x14, Z4, Z4
 	VPSRLD           $0x14, Z5, Z5
 	VPSRLD           $0x14, Z6, Z6
@@ -7685,13 +7684,13 @@ loop:
 	VMOVAPS          Z8, Z4
 	KNOTW            K1, K5
 	VADDPS           (R15), Z8, K5, Z4
-	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z12, Z12
+	VRANGEPS.BCST    $0x0a, one512<>+52(SB), Z12, Z12
 	VMOVAPS          Z9, Z1
 	VSUBPS           64(R15), Z9, K2, Z1
 	VMOVAPS          Z9, Z5
 	KNOTW            K2, K6
 	VADDPS           64(R15), Z9, K6, Z5
-	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z13, Z13
+	VRANGEPS.BCST    $0x0a, one512<>+52(SB), Z13, Z13
 	VMOVAPS          Z10, Z2
 	VSUBPS           128(R15), Z10, K3, Z2
 	VMOVAPS          Z10, Z6
@@ -7702,18 +7701,18 @@ loop:
 	VMOVAPS          Z11, Z7
 	KNOTW            K4, K6
 	VADDPS           192(R15), Z11, K6, Z7
-	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z14, Z14
+	VRANGEPS.BCST    $0x0a, one512<>+52(SB), Z14, Z14
 	VMULPS           (R12)(AX*4), Z0, Z0
-	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z15, Z15
+	VRANGEPS.BCST    $0x0a, one512<>+52(SB), Z15, Z15
 	VMULPS           64(R12)(AX*4), Z1, Z1
-	VADDPS.BCST      one512<>+52(SB), Z12, Z16
+	VADDPS.BCST      one512<>+48(SB), Z12, Z16
 	VMULPS           128(R12)(AX*4), Z2, Z2
-	VADDPS.BCST      one512<>+52(SB), Z13, Z17
+	VADDPS.BCST      one512<>+48(SB), Z13, Z17
 	VMULPS           192(R12)(AX*4), Z3, Z3
-	VADDPS.BCST      one512<>+52(SB), Z14, Z18
+	VADDPS.BCST      one512<>+48(SB), Z14, Z18
 	VMOVUPS          Z0, (BX)(AX*4)
 	VMOVUPS          Z1, 64(BX)(AX*4)
-	VADDPS.BCST      one512<>+52(SB), Z15, Z19
+	VADDPS.BCST      one512<>+48(SB), Z15, Z19
 	VMOVUPS          Z2, 128(BX)(AX*4)
 	VPSRLD           $0x14, Z16, Z16
 	VMOVUPS          Z3, 192(BX)(AX*4)
@@ -7871,27 +7870,27 @@ loop:
 	VMOVAPS          Z22, Z18
 	KNOTW            K3, K5
 	VADDPS           384(R15), Z22, K5, Z18
-	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z0, Z0
+	VRANGEPS.BCST    $0x0a, one512<>+52(SB), Z0, Z0
 	VMOVAPS          Z23, Z15
 	VSUBPS           448(R15), Z23, K4, Z15
 	VMOVAPS          Z23, Z19
 	KNOTW            K4, K6
 	VADDPS           448(R15), Z23, K6, Z19
-	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z1, Z1
+	VRANGEPS.BCST    $0x0a, one512<>+52(SB), Z1, Z1
 	VMULPS           256(R12)(AX*4), Z12, Z12
 	VMULPS           320(R12)(AX*4), Z13, Z13
-	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z2, Z2
+	VRANGEPS.BCST    $0x0a, one512<>+52(SB), Z2, Z2
 	VMULPS           384(R12)(AX*4), Z14, Z14
-	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z3, Z3
+	VRANGEPS.BCST    $0x0a, one512<>+52(SB), Z3, Z3
 	VMULPS           448(R12)(AX*4), Z15, Z15
-	VADDPS.BCST      one512<>+52(SB), Z0, Z4
+	VADDPS.BCST      one512<>+48(SB), Z0, Z4
 	VMOVUPS          Z12, 256(BX)(AX*4)
 	VMOVUPS          Z13, 320(BX)(AX*4)
-	VADDPS.BCST      one512<>+52(SB), Z1, Z5
+	VADDPS.BCST      one512<>+48(SB), Z1, Z5
 	VMOVUPS          Z14, 384(BX)(AX*4)
-	VADDPS.BCST      one512<>+52(SB), Z2, Z6
+	VADDPS.BCST      one512<>+48(SB), Z2, Z6
 	VMOVUPS          Z15, 448(BX)(AX*4)
-	VADDPS.BCST      one512<>+52(SB), Z3, Z7
+	VADDPS.BCST      one512<>+48(SB), Z3, Z7
 	VFMADD231PS      256(R13)(AX*4), Z16, Z27
 	VPSRLD           $0x14, Z4, Z4
 	VFMADD231PS      320(R13)(AX*4), Z17, Z27
@@ -8036,8 +8035,8 @@ loop:
 	VFMADD213PS.BCST one512<>+0(SB), Z8, Z10
 	VFMADD213PS.BCST one512<>+0(SB), Z9, Z11
 	VREDUCEPS        $0x09, Z18, Z20
-	VMULPS.BCST      one512<>+24(SB), Z10, Z10
-	VMULPS.BCST      one512<>+24(SB), Z11, Z11
+	VMULPS.BCST      180(R9), Z10, Z10
+	VMULPS.BCST      180(R9), Z11, Z11
 	VREDUCEPS        $0x09, Z19, Z21
 	VMOVAPS          Z30, Z16
 	VSCALEFPS        Z0, Z4, Z4
@@ -8052,17 +8051,17 @@ loop:
 	VFMADD213PS      Z31, Z15, Z17
 	VSUBPS           Z1, Z7, Z7
 	VFMADD213PS      Z31, Z20, Z22
-	VMAXPS.BCST      one512<>+40(SB), Z6, Z6
+	VMAXPS.BCST      one512<>+36(SB), Z6, Z6
 	VFMADD213PS      Z31, Z21, Z23
-	VMAXPS.BCST      one512<>+40(SB), Z7, Z7
+	VMAXPS.BCST      one512<>+36(SB), Z7, Z7
 	VFMADD213PS.BCST one512<>+12(SB), Z14, Z16
 	VMULPS           Z10, Z6, Z6
 	VFMADD213PS.BCST one512<>+12(SB), Z15, Z17
 	VMULPS           Z11, Z7, Z7
 	VFMADD213PS.BCST one512<>+12(SB), Z20, Z22
-	VPANDD.BCST      one512<>+68(SB), Z6, Z8
+	VPANDD.BCST      one512<>+64(SB), Z6, Z8
 	VFMADD213PS.BCST one512<>+12(SB), Z21, Z23
-	VPANDD.BCST      one512<>+68(SB), Z7, Z9
+	VPANDD.BCST      one512<>+64(SB), Z7, Z9
 	VFMADD213PS.BCST one512<>+8(SB), Z14, Z16
 	VADDPS           Z5, Z4, Z4
 	VFMADD213PS.BCST one512<>+8(SB), Z15, Z17
@@ -8089,9 +8088,9 @@ loop:
 	VREDUCEPS        $0x09, Z0, Z2
 	VFMADD213PS.BCST one512<>+0(SB), Z21, Z23
 	VREDUCEPS        $0x09, Z1, Z3
-	VMULPS.BCST      one512<>+24(SB), Z22, Z22
+	VMULPS.BCST      180(R9), Z22, Z22
 	VREDUCEPS        $0x09, Z6, Z8
-	VMULPS.BCST      one512<>+24(SB), Z23, Z23
+	VMULPS.BCST      180(R9), Z23, Z23
 	VREDUCEPS        $0x09, Z7, Z9
 	VSCALEFPS        Z12, Z16, Z16
 	VSCALEFPS        Z13, Z17, Z17
@@ -8099,12 +8098,12 @@ loop:
 	VSCALEFPS        Z19, Z23, Z23
 	VSUBPS           Z12, Z18, Z18
 	VSUBPS           Z13, Z19, Z19
-	VMAXPS.BCST      one512<>+40(SB), Z18, Z18
-	VMAXPS.BCST      one512<>+40(SB), Z19, Z19
+	VMAXPS.BCST      one512<>+36(SB), Z18, Z18
+	VMAXPS.BCST      one512<>+36(SB), Z19, Z19
 	VMULPS           Z22, Z18, Z18
 	VMULPS           Z23, Z19, Z19
-	VPANDD.BCST      one512<>+68(SB), Z18, Z20
-	VPANDD.BCST      one512<>+68(SB), Z19, Z21
+	VPANDD.BCST      one512<>+64(SB), Z18, Z20
+	VPANDD.BCST      one512<>+64(SB), Z19, Z21
 	VADDPS           Z17, Z16, Z16
 	VADDPS           Z23, Z22, Z22
 	VADDPS           Z19, Z18, Z17
@@ -8161,7 +8160,7 @@ loop:
 	VPERMILPD        $0x01, X26, X2
 	VADDSD           X2, X26, X26
 	VMOVAPD          X26, X0
-	VMOVSD           X0, 184(R9)
+	VMOVSD           X0, 192(R9)
 	VPXORD           Z1, Z1, Z1
 	VADDPD           Z1, Z27, Z27
 	VEXTRACTF64X4    $0x01, Z27, Y2
@@ -8171,7 +8170,7 @@ loop:
 	VPERMILPD        $0x01, X27, X2
 	VADDSD           X2, X27, X27
 	VMOVAPD          X27, X0
-	VMOVSD           X0, 192(R9)
+	VMOVSD           X0, 200(R9)
 	VZEROUPPER
 	RET
 
@@ -8260,8 +8259,8 @@ loop:
 	VFMADD213PS.BCST one512<>+0(SB), Z8, Z10
 	VFMADD213PS.BCST one512<>+0(SB), Z9, Z11
 	VREDUCEPS        $0x09, Z18, Z20
-	VMULPS.BCST      one512<>+24(SB), Z10, Z10
-	VMULPS.BCST      one512<>+24(SB), Z11, Z11
+	VMULPS.BCST      180(R9), Z10, Z10
+	VMULPS.BCST      180(R9), Z11, Z11
 	VREDUCEPS        $0x09, Z19, Z21
 	VSCALEFPS        Z0, Z4, Z4
 	VSCALEFPS        Z1, Z5, Z5
@@ -8273,9 +8272,9 @@ loop:
 	VSUBPS           Z0, Z6, Z6
 	VMOVAPS          Z30, Z23
 	VSUBPS           Z1, Z7, Z7
-	VMAXPS.BCST      one512<>+40(SB), Z6, Z6
+	VMAXPS.BCST      one512<>+36(SB), Z6, Z6
 	VFMADD213PS      Z31, Z14, Z16
-	VMAXPS.BCST      one512<>+40(SB), Z7, Z7
+	VMAXPS.BCST      one512<>+36(SB), Z7, Z7
 	VFMADD213PS      Z31, Z15, Z17
 	VMULPS           Z10, Z6, Z6
 	VFMADD213PS      Z31, Z20, Z22
@@ -8292,8 +8291,8 @@ loop:
 	VFMADD213PS.BCST one512<>+12(SB), Z21, Z23
 	VMAXPS           Z5, Z29, Z29
 	VFMADD213PS.BCST one512<>+8(SB), Z14, Z16
-	VPANDD.BCST      one512<>+68(SB), Z6, Z8
-	VPANDD.BCST      one512<>+68(SB), Z7, Z9
+	VPANDD.BCST      one512<>+64(SB), Z6, Z8
+	VPANDD.BCST      one512<>+64(SB), Z7, Z9
 	VFMADD213PS.BCST one512<>+8(SB), Z15, Z17
 	VADDPS           Z5, Z4, Z4
 	VFMADD213PS.BCST one512<>+8(SB), Z20, Z22
@@ -8320,17 +8319,17 @@ loop:
 	VREDUCEPS        $0x09, Z1, Z3
 	VFMADD213PS.BCST one512<>+0(SB), Z21, Z23
 	VREDUCEPS        $0x09, Z6, Z8
-	VMULPS.BCST      one512<>+24(SB), Z22, Z22
+	VMULPS.BCST      180(R9), Z22, Z22
 	VREDUCEPS        $0x09, Z7, Z9
-	VMULPS.BCST      one512<>+24(SB), Z23, Z23
+	VMULPS.BCST      180(R9), Z23, Z23
 	VSCALEFPS        Z12, Z16, Z16
 	VSCALEFPS        Z13, Z17, Z17
 	VSCALEFPS        Z18, Z22, Z22
 	VSCALEFPS        Z19, Z23, Z23
 	VSUBPS           Z12, Z18, Z18
 	VSUBPS           Z13, Z19, Z19
-	VMAXPS.BCST      one512<>+40(SB), Z18, Z18
-	VMAXPS.BCST      one512<>+40(SB), Z19, Z19
+	VMAXPS.BCST      one512<>+36(SB), Z18, Z18
+	VMAXPS.BCST      one512<>+36(SB), Z19, Z19
 	VMULPS           Z22, Z18, Z18
 	VMULPS           Z23, Z19, Z19
 	VMOVUPS          Z16, 128(R12)(AX*4)
@@ -8339,8 +8338,8 @@ loop:
 	VMOVUPS          Z23, 192(R13)(AX*4)
 	VMAXPS           Z16, Z29, Z29
 	VMAXPS           Z17, Z29, Z29
-	VPANDD.BCST      one512<>+68(SB), Z18, Z20
-	VPANDD.BCST      one512<>+68(SB), Z19, Z21
+	VPANDD.BCST      one512<>+64(SB), Z18, Z20
+	VPANDD.BCST      one512<>+64(SB), Z19, Z21
 	VADDPS           Z17, Z16, Z16
 	VADDPS           Z23, Z22, Z22
 	VADDPS           Z19, Z18, Z17
@@ -8397,7 +8396,7 @@ loop:
 	VPERMILPD        $0x01, X26, X2
 	VADDSD           X2, X26, X26
 	VMOVAPD          X26, X0
-	VMOVSD           X0, 184(R9)
+	VMOVSD           X0, 192(R9)
 	VPXORD           Z1, Z1, Z1
 	VADDPD           Z1, Z27, Z27
 	VEXTRACTF64X4    $0x01, Z27, Y2
@@ -8407,7 +8406,7 @@ loop:
 	VPERMILPD        $0x01, X27, X2
 	VADDSD           X2, X27, X27
 	VMOVAPD          X27, X0
-	VMOVSD           X0, 192(R9)
+	VMOVSD           X0, 200(R9)
 	VEXTRACTF32X8    $0x01, Z29, Y1
 	VMAXPS           Y1, Y29, Y29
 	VEXTRACTF32X4    $0x01, Y29, X1
@@ -8506,8 +8505,8 @@ loop:
 	VFMADD213PS.BCST one512<>+0(SB), Z8, Z10
 	VFMADD213PS.BCST one512<>+0(SB), Z9, Z11
 	VREDUCEPS        $0x09, Z18, Z20
-	VMULPS.BCST      one512<>+24(SB), Z10, Z10
-	VMULPS.BCST      one512<>+24(SB), Z11, Z11
+	VMULPS.BCST      180(R9), Z10, Z10
+	VMULPS.BCST      180(R9), Z11, Z11
 	VREDUCEPS        $0x09, Z19, Z21
 	VSCALEFPS        Z0, Z4, Z4
 	VSCALEFPS        Z1, Z5, Z5
@@ -8519,9 +8518,9 @@ loop:
 	VSUBPS           Z0, Z6, Z6
 	VMOVAPS          Z30, Z23
 	VSUBPS           Z1, Z7, Z7
-	VMAXPS.BCST      one512<>+40(SB), Z6, Z6
+	VMAXPS.BCST      one512<>+36(SB), Z6, Z6
 	VFMADD213PS      Z31, Z14, Z16
-	VMAXPS.BCST      one512<>+40(SB), Z7, Z7
+	VMAXPS.BCST      one512<>+36(SB), Z7, Z7
 	VFMADD213PS      Z31, Z15, Z17
 	VMULPS           Z10, Z6, Z6
 	VFMADD213PS      Z31, Z20, Z22
@@ -8538,8 +8537,8 @@ loop:
 	VFMADD213PS.BCST one512<>+12(SB), Z21, Z23
 	VMAXPS           Z11, Z29, Z29
 	VFMADD213PS.BCST one512<>+8(SB), Z14, Z16
-	VPANDD.BCST      one512<>+68(SB), Z6, Z8
-	VPANDD.BCST      one512<>+68(SB), Z7, Z9
+	VPANDD.BCST      one512<>+64(SB), Z6, Z8
+	VPANDD.BCST      one512<>+64(SB), Z7, Z9
 	VFMADD213PS.BCST one512<>+8(SB), Z15, Z17
 	VADDPS           Z5, Z4, Z4
 	VFMADD213PS.BCST one512<>+8(SB), Z20, Z22
@@ -8566,17 +8565,17 @@ loop:
 	VREDUCEPS        $0x09, Z1, Z3
 	VFMADD213PS.BCST one512<>+0(SB), Z21, Z23
 	VREDUCEPS        $0x09, Z6, Z8
-	VMULPS.BCST      one512<>+24(SB), Z22, Z22
+	VMULPS.BCST      180(R9), Z22, Z22
 	VREDUCEPS        $0x09, Z7, Z9
-	VMULPS.BCST      one512<>+24(SB), Z23, Z23
+	VMULPS.BCST      180(R9), Z23, Z23
 	VSCALEFPS        Z12, Z16, Z16
 	VSCALEFPS        Z13, Z17, Z17
 	VSCALEFPS        Z18, Z22, Z22
 	VSCALEFPS        Z19, Z23, Z23
 	VSUBPS           Z12, Z18, Z18
 	VSUBPS           Z13, Z19, Z19
-	VMAXPS.BCST      one512<>+40(SB), Z18, Z18
-	VMAXPS.BCST      one512<>+40(SB), Z19, Z19
+	VMAXPS.BCST      one512<>+36(SB), Z18, Z18
+	VMAXPS.BCST      one512<>+36(SB), Z19, Z19
 	VMULPS           Z22, Z18, Z18
 	VMULPS           Z23, Z19, Z19
 	VMOVUPS          Z22, 128(R12)(AX*4)
@@ -8585,8 +8584,8 @@ loop:
 	VMOVUPS          Z19, 192(R13)(AX*4)
 	VMAXPS           Z22, Z29, Z29
 	VMAXPS           Z23, Z29, Z29
-	VPANDD.BCST      one512<>+68(SB), Z18, Z20
-	VPANDD.BCST      one512<>+68(SB), Z19, Z21
+	VPANDD.BCST      one512<>+64(SB), Z18, Z20
+	VPANDD.BCST      one512<>+64(SB), Z19, Z21
 	VADDPS           Z17, Z16, Z16
 	VADDPS           Z23, Z22, Z22
 	VADDPS           Z19, Z18, Z17
@@ -8643,7 +8642,7 @@ loop:
 	VPERMILPD        $0x01, X26, X2
 	VADDSD           X2, X26, X26
 	VMOVAPD          X26, X0
-	VMOVSD           X0, 184(R9)
+	VMOVSD           X0, 192(R9)
 	VPXORD           Z1, Z1, Z1
 	VADDPD           Z1, Z27, Z27
 	VEXTRACTF64X4    $0x01, Z27, Y2
@@ -8653,7 +8652,7 @@ loop:
 	VPERMILPD        $0x01, X27, X2
 	VADDSD           X2, X27, X27
 	VMOVAPD          X27, X0
-	VMOVSD           X0, 192(R9)
+	VMOVSD           X0, 200(R9)
 	VEXTRACTF32X8    $0x01, Z29, Y1
 	VMAXPS           Y1, Y29, Y29
 	VEXTRACTF32X4    $0x01, Y29, X1
@@ -8961,7 +8960,7 @@ TEXT ·wideSumAVX512(SB), NOSPLIT, $0-8
 	MOVQ    8(R9), SI
 	MOVQ    16(R9), BX
 	MOVQ    56(R9), CX
-	MOVQ    288(R9), DX
+	MOVQ    296(R9), DX
 	MOVQ    32(R9), R12
 	XORQ    AX, AX
 	VXORPD  Z10, Z10, Z10
@@ -9057,7 +9056,7 @@ TEXT ·wideEndAVX512(SB), NOSPLIT, $0-8
 	MOVQ    8(R9), SI
 	MOVQ    16(R9), BX
 	MOVQ    56(R9), CX
-	MOVQ    288(R9), DX
+	MOVQ    296(R9), DX
 	MOVQ    32(R9), R12
 	XORQ    AX, AX
 	VXORPD  Z10, Z10, Z10
@@ -9229,7 +9228,7 @@ TEXT ·wideMixAVX512(SB), NOSPLIT, $0-8
 	MOVQ    8(R9), SI
 	MOVQ    16(R9), BX
 	MOVQ    56(R9), CX
-	MOVQ    288(R9), DX
+	MOVQ    296(R9), DX
 	MOVQ    32(R9), R12
 	XORQ    AX, AX
 	VXORPD  Z10, Z10, Z10
@@ -11739,6 +11738,9 @@ loop:
 	VADDPS       each256<>+576(SB), Y7, Y7
 	VPSLLD       $0x17, Y6, Y6
 	VPSLLD       $0x17, Y7, Y7
+	VBROADCASTSS 184(R9), Y10
+	VMULPS       Y10, Y8, Y8
+	VMULPS       Y10, Y9, Y9
 	VMULPS       Y8, Y6, Y6
 	VMULPS       Y9, Y7, Y7
 	VADDPS       Y7, Y6, Y10
@@ -11844,6 +11846,9 @@ loop:
 	VADDPS       each256<>+576(SB), Y7, Y7
 	VPSLLD       $0x17, Y6, Y6
 	VPSLLD       $0x17, Y7, Y7
+	VBROADCASTSS 184(R9), Y10
+	VMULPS       Y10, Y8, Y8
+	VMULPS       Y10, Y9, Y9
 	VMULPS       Y8, Y6, Y6
 	VMULPS       Y9, Y7, Y7
 	VADDPS       Y7, Y6, Y10
@@ -11885,12 +11890,12 @@ loop:
 	VADDPD       X1, X14, X14
 	VPERMILPD    $0x01, X14, X1
 	VADDSD       X1, X14, X14
-	VMOVSD       X14, 184(R9)
+	VMOVSD       X14, 192(R9)
 	VEXTRACTF128 $0x01, Y15, X1
 	VADDPD       X1, X15, X15
 	VPERMILPD    $0x01, X15, X1
 	VADDSD       X1, X15, X15
-	VMOVSD       X15, 192(R9)
+	VMOVSD       X15, 200(R9)
 	VZEROUPPER
 	RET
 
@@ -12007,6 +12012,9 @@ loop:
 	VADDPS       each256<>+576(SB), Y7, Y7
 	VPSLLD       $0x17, Y6, Y6
 	VPSLLD       $0x17, Y7, Y7
+	VBROADCASTSS 184(R9), Y10
+	VMULPS       Y10, Y8, Y8
+	VMULPS       Y10, Y9, Y9
 	VMULPS       Y8, Y6, Y6
 	VMULPS       Y9, Y7, Y7
 	VADDPS       Y7, Y6, Y10
@@ -12116,6 +12124,9 @@ loop:
 	VADDPS       each256<>+576(SB), Y7, Y7
 	VPSLLD       $0x17, Y6, Y6
 	VPSLLD       $0x17, Y7, Y7
+	VBROADCASTSS 184(R9), Y10
+	VMULPS       Y10, Y8, Y8
+	VMULPS       Y10, Y9, Y9
 	VMULPS       Y8, Y6, Y6
 	VMULPS       Y9, Y7, Y7
 	VADDPS       Y7, Y6, Y10
@@ -12159,12 +12170,12 @@ loop:
 	VADDPD       X1, X14, X14
 	VPERMILPD    $0x01, X14, X1
 	VADDSD       X1, X14, X14
-	VMOVSD       X14, 184(R9)
+	VMOVSD       X14, 192(R9)
 	VEXTRACTF128 $0x01, Y15, X1
 	VADDPD       X1, X15, X15
 	VPERMILPD    $0x01, X15, X1
 	VADDSD       X1, X15, X15
-	VMOVSD       X15, 192(R9)
+	VMOVSD       X15, 200(R9)
 	VZEROUPPER
 	RET
 
@@ -12279,6 +12290,9 @@ loop:
 	VADDPS       each256<>+576(SB), Y7, Y7
 	VPSLLD       $0x17, Y6, Y6
 	VPSLLD       $0x17, Y7, Y7
+	VBROADCASTSS 184(R9), Y10
+	VMULPS       Y10, Y8, Y8
+	VMULPS       Y10, Y9, Y9
 	VMULPS       Y8, Y6, Y6
 	VMULPS       Y9, Y7, Y7
 	VADDPS       Y7, Y6, Y10
@@ -12388,6 +12402,9 @@ loop:
 	VADDPS       each256<>+576(SB), Y7, Y7
 	VPSLLD       $0x17, Y6, Y6
 	VPSLLD       $0x17, Y7, Y7
+	VBROADCASTSS 184(R9), Y10
+	VMULPS       Y10, Y8, Y8
+	VMULPS       Y10, Y9, Y9
 	VMULPS       Y8, Y6, Y6
 	VMULPS       Y9, Y7, Y7
 	VADDPS       Y7, Y6, Y10
@@ -12433,12 +12450,12 @@ loop:
 	VADDPD       X1, X14, X14
 	VPERMILPD    $0x01, X14, X1
 	VADDSD       X1, X14, X14
-	VMOVSD       X14, 184(R9)
+	VMOVSD       X14, 192(R9)
 	VEXTRACTF128 $0x01, Y15, X1
 	VADDPD       X1, X15, X15
 	VPERMILPD    $0x01, X15, X1
 	VADDSD       X1, X15, X15
-	VMOVSD       X15, 192(R9)
+	VMOVSD       X15, 200(R9)
 	VZEROUPPER
 	RET
 
@@ -14609,6 +14626,9 @@ loop:
 	VADDPS       each256<>+576(SB), Y7, Y7
 	VPSLLD       $0x17, Y6, Y6
 	VPSLLD       $0x17, Y7, Y7
+	VBROADCASTSS 184(R9), Y10
+	VMULPS       Y10, Y8, Y8
+	VMULPS       Y10, Y9, Y9
 	VMULPS       Y8, Y6, Y6
 	VMULPS       Y9, Y7, Y7
 	VADDPS       Y7, Y6, Y10
@@ -14716,6 +14736,9 @@ loop:
 	VADDPS       each256<>+576(SB), Y7, Y7
 	VPSLLD       $0x17, Y6, Y6
 	VPSLLD       $0x17, Y7, Y7
+	VBROADCASTSS 184(R9), Y10
+	VMULPS       Y10, Y8, Y8
+	VMULPS       Y10, Y9, Y9
 	VMULPS       Y8, Y6, Y6
 	VMULPS       Y9, Y7, Y7
 	VADDPS       Y7, Y6, Y10
@@ -14757,12 +14780,12 @@ loop:
 	VADDPD       X1, X14, X14
 	VPERMILPD    $0x01, X14, X1
 	VADDSD       X1, X14, X14
-	VMOVSD       X14, 184(R9)
+	VMOVSD       X14, 192(R9)
 	VEXTRACTF128 $0x01, Y15, X1
 	VADDPD       X1, X15, X15
 	VPERMILPD    $0x01, X15, X1
 	VADDSD       X1, X15, X15
-	VMOVSD       X15, 192(R9)
+	VMOVSD       X15, 200(R9)
 	VZEROUPPER
 	RET
 
@@ -14879,6 +14902,9 @@ loop:
 	VADDPS       each256<>+576(SB), Y7, Y7
 	VPSLLD       $0x17, Y6, Y6
 	VPSLLD       $0x17, Y7, Y7
+	VBROADCASTSS 184(R9), Y10
+	VMULPS       Y10, Y8, Y8
+	VMULPS       Y10, Y9, Y9
 	VMULPS       Y8, Y6, Y6
 	VMULPS       Y9, Y7, Y7
 	VADDPS       Y7, Y6, Y10
@@ -14992,6 +15018,9 @@ loop:
 	VADDPS       each256<>+576(SB), Y7, Y7
 	VPSLLD       $0x17, Y6, Y6
 	VPSLLD       $0x17, Y7, Y7
+	VBROADCASTSS 184(R9), Y10
+	VMULPS       Y10, Y8, Y8
+	VMULPS       Y10, Y9, Y9
 	VMULPS       Y8, Y6, Y6
 	VMULPS       Y9, Y7, Y7
 	VADDPS       Y7, Y6, Y10
@@ -15035,12 +15064,12 @@ loop:
 	VADDPD       X1, X14, X14
 	VPERMILPD    $0x01, X14, X1
 	VADDSD       X1, X14, X14
-	VMOVSD       X14, 184(R9)
+	VMOVSD       X14, 192(R9)
 	VEXTRACTF128 $0x01, Y15, X1
 	VADDPD       X1, X15, X15
 	VPERMILPD    $0x01, X15, X1
 	VADDSD       X1, X15, X15
-	VMOVSD       X15, 192(R9)
+	VMOVSD       X15, 200(R9)
 	VZEROUPPER
 	RET
 
@@ -15155,6 +15184,9 @@ loop:
 	VADDPS       each256<>+576(SB), Y7, Y7
 	VPSLLD       $0x17, Y6, Y6
 	VPSLLD       $0x17, Y7, Y7
+	VBROADCASTSS 184(R9), Y10
+	VMULPS       Y10, Y8, Y8
+	VMULPS       Y10, Y9, Y9
 	VMULPS       Y8, Y6, Y6
 	VMULPS       Y9, Y7, Y7
 	VADDPS       Y7, Y6, Y10
@@ -15268,6 +15300,9 @@ loop:
 	VADDPS       each256<>+576(SB), Y7, Y7
 	VPSLLD       $0x17, Y6, Y6
 	VPSLLD       $0x17, Y7, Y7
+	VBROADCASTSS 184(R9), Y10
+	VMULPS       Y10, Y8, Y8
+	VMULPS       Y10, Y9, Y9
 	VMULPS       Y8, Y6, Y6
 	VMULPS       Y9, Y7, Y7
 	VADDPS       Y7, Y6, Y10
@@ -15313,12 +15348,12 @@ loop:
 	VADDPD       X1, X14, X14
 	VPERMILPD    $0x01, X14, X1
 	VADDSD       X1, X14, X14
-	VMOVSD       X14, 184(R9)
+	VMOVSD       X14, 192(R9)
 	VEXTRACTF128 $0x01, Y15, X1
 	VADDPD       X1, X15, X15
 	VPERMILPD    $0x01, X15, X1
 	VADDSD       X1, X15, X15
-	VMOVSD       X15, 192(R9)
+	VMOVSD       X15, 200(R9)
 	VZEROUPPER
 	RET
 
@@ -17439,6 +17474,9 @@ loop:
 	VADDPS       each256<>+576(SB), Y7, Y7
 	VPSLLD       $0x17, Y6, Y6
 	VPSLLD       $0x17, Y7, Y7
+	VBROADCASTSS 184(R9), Y10
+	VMULPS       Y10, Y8, Y8
+	VMULPS       Y10, Y9, Y9
 	VMULPS       Y8, Y6, Y6
 	VMULPS       Y9, Y7, Y7
 	VADDPS       Y7, Y6, Y10
@@ -17544,6 +17582,9 @@ loop:
 	VADDPS       each256<>+576(SB), Y7, Y7
 	VPSLLD       $0x17, Y6, Y6
 	VPSLLD       $0x17, Y7, Y7
+	VBROADCASTSS 184(R9), Y10
+	VMULPS       Y10, Y8, Y8
+	VMULPS       Y10, Y9, Y9
 	VMULPS       Y8, Y6, Y6
 	VMULPS       Y9, Y7, Y7
 	VADDPS       Y7, Y6, Y10
@@ -17585,12 +17626,12 @@ loop:
 	VADDPD       X1, X14, X14
 	VPERMILPD    $0x01, X14, X1
 	VADDSD       X1, X14, X14
-	VMOVSD       X14, 184(R9)
+	VMOVSD       X14, 192(R9)
 	VEXTRACTF128 $0x01, Y15, X1
 	VADDPD       X1, X15, X15
 	VPERMILPD    $0x01, X15, X1
 	VADDSD       X1, X15, X15
-	VMOVSD       X15, 192(R9)
+	VMOVSD       X15, 200(R9)
 	VZEROUPPER
 	RET
 
@@ -17703,6 +17744,9 @@ loop:
 	VADDPS       each256<>+576(SB), Y7, Y7
 	VPSLLD       $0x17, Y6, Y6
 	VPSLLD       $0x17, Y7, Y7
+	VBROADCASTSS 184(R9), Y10
+	VMULPS       Y10, Y8, Y8
+	VMULPS       Y10, Y9, Y9
 	VMULPS       Y8, Y6, Y6
 	VMULPS       Y9, Y7, Y7
 	VADDPS       Y7, Y6, Y10
@@ -17812,6 +17856,9 @@ loop:
 	VADDPS       each256<>+576(SB), Y7, Y7
 	VPSLLD       $0x17, Y6, Y6
 	VPSLLD       $0x17, Y7, Y7
+	VBROADCASTSS 184(R9), Y10
+	VMULPS       Y10, Y8, Y8
+	VMULPS       Y10, Y9, Y9
 	VMULPS       Y8, Y6, Y6
 	VMULPS       Y9, Y7, Y7
 	VADDPS       Y7, Y6, Y10
@@ -17855,12 +17902,12 @@ loop:
 	VADDPD       X1, X14, X14
 	VPERMILPD    $0x01, X14, X1
 	VADDSD       X1, X14, X14
-	VMOVSD       X14, 184(R9)
+	VMOVSD       X14, 192(R9)
 	VEXTRACTF128 $0x01, Y15, X1
 	VADDPD       X1, X15, X15
 	VPERMILPD    $0x01, X15, X1
 	VADDSD       X1, X15, X15
-	VMOVSD       X15, 192(R9)
+	VMOVSD       X15, 200(R9)
 	VZEROUPPER
 	RET
 
@@ -17971,6 +18018,9 @@ loop:
 	VADDPS       each256<>+576(SB), Y7, Y7
 	VPSLLD       $0x17, Y6, Y6
 	VPSLLD       $0x17, Y7, Y7
+	VBROADCASTSS 184(R9), Y10
+	VMULPS       Y10, Y8, Y8
+	VMULPS       Y10, Y9, Y9
 	VMULPS       Y8, Y6, Y6
 	VMULPS       Y9, Y7, Y7
 	VADDPS       Y7, Y6, Y10
@@ -18080,6 +18130,9 @@ loop:
 	VADDPS       each256<>+576(SB), Y7, Y7
 	VPSLLD       $0x17, Y6, Y6
 	VPSLLD       $0x17, Y7, Y7
+	VBROADCASTSS 184(R9), Y10
+	VMULPS       Y10, Y8, Y8
+	VMULPS       Y10, Y9, Y9
 	VMULPS       Y8, Y6, Y6
 	VMULPS       Y9, Y7, Y7
 	VADDPS       Y7, Y6, Y10
@@ -18125,12 +18178,12 @@ loop:
 	VADDPD       X1, X14, X14
 	VPERMILPD    $0x01, X14, X1
 	VADDSD       X1, X14, X14
-	VMOVSD       X14, 184(R9)
+	VMOVSD       X14, 192(R9)
 	VEXTRACTF128 $0x01, Y15, X1
 	VADDPD       X1, X15, X15
 	VPERMILPD    $0x01, X15, X1
 	VADDSD       X1, X15, X15
-	VMOVSD       X15, 192(R9)
+	VMOVSD       X15, 200(R9)
 	VZEROUPPER
 	RET
 
@@ -18186,6 +18239,87 @@ loop:
 	VZEROUPPER
 	RET
 
+// func totalsAVX2(a *tileArgs)
+// Requires: AVX
+TEXT ·totalsAVX2(SB), NOSPLIT, $0-8
+	MOVQ    a+0(FP), R9
+	MOVQ    (R9), DI
+	MOVQ    8(R9), SI
+	MOVQ    56(R9), CX
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+	XORQ    AX, AX
+	PCALIGN $0x40
+
+loop:
+	VCVTPS2PD    (DI)(AX*4), Y4
+	VCVTPS2PD    16(DI)(AX*4), Y5
+	VCVTPS2PD    (SI)(AX*4), Y6
+	VCVTPS2PD    16(SI)(AX*4), Y7
+	VADDPD       Y4, Y0, Y0
+	VADDPD       Y5, Y1, Y1
+	VADDPD       Y6, Y2, Y2
+	VADDPD       Y7, Y3, Y3
+	VCVTPS2PD    32(DI)(AX*4), Y4
+	VCVTPS2PD    48(DI)(AX*4), Y5
+	VCVTPS2PD    32(SI)(AX*4), Y6
+	VCVTPS2PD    48(SI)(AX*4), Y7
+	VADDPD       Y4, Y0, Y0
+	VADDPD       Y5, Y1, Y1
+	VADDPD       Y6, Y2, Y2
+	VADDPD       Y7, Y3, Y3
+	VCVTPS2PD    64(DI)(AX*4), Y4
+	VCVTPS2PD    80(DI)(AX*4), Y5
+	VCVTPS2PD    64(SI)(AX*4), Y6
+	VCVTPS2PD    80(SI)(AX*4), Y7
+	VADDPD       Y4, Y0, Y0
+	VADDPD       Y5, Y1, Y1
+	VADDPD       Y6, Y2, Y2
+	VADDPD       Y7, Y3, Y3
+	VCVTPS2PD    96(DI)(AX*4), Y4
+	VCVTPS2PD    112(DI)(AX*4), Y5
+	VCVTPS2PD    96(SI)(AX*4), Y6
+	VCVTPS2PD    112(SI)(AX*4), Y7
+	VADDPD       Y4, Y0, Y0
+	VADDPD       Y5, Y1, Y1
+	VADDPD       Y6, Y2, Y2
+	VADDPD       Y7, Y3, Y3
+	ADDQ         $0x20, AX
+	CMPQ         AX, CX
+	JLT          loop
+	VEXTRACTF128 $0x01, Y0, X8
+	VPERMILPD    $0x01, X0, X9
+	VADDSD       X9, X0, X0
+	VADDSD       X8, X0, X0
+	VPERMILPD    $0x01, X8, X8
+	VADDSD       X8, X0, X0
+	VEXTRACTF128 $0x01, Y1, X8
+	VPERMILPD    $0x01, X1, X9
+	VADDSD       X9, X1, X1
+	VADDSD       X8, X1, X1
+	VPERMILPD    $0x01, X8, X8
+	VADDSD       X8, X1, X1
+	VADDSD       X1, X0, X8
+	VMOVSD       X8, 144(R9)
+	VEXTRACTF128 $0x01, Y2, X8
+	VPERMILPD    $0x01, X2, X9
+	VADDSD       X9, X2, X2
+	VADDSD       X8, X2, X2
+	VPERMILPD    $0x01, X8, X8
+	VADDSD       X8, X2, X2
+	VEXTRACTF128 $0x01, Y3, X8
+	VPERMILPD    $0x01, X3, X9
+	VADDSD       X9, X3, X3
+	VADDSD       X8, X3, X3
+	VPERMILPD    $0x01, X8, X8
+	VADDSD       X8, X3, X3
+	VADDSD       X3, X2, X8
+	VMOVSD       X8, 152(R9)
+	VZEROUPPER
+	RET
+
 // func wideSumAVX2(a *tileArgs)
 // Requires: AVX, AVX2, FMA3
 TEXT ·wideSumAVX2(SB), NOSPLIT, $0-8
@@ -18194,7 +18328,7 @@ TEXT ·wideSumAVX2(SB), NOSPLIT, $0-8
 	MOVQ    8(R9), SI
 	MOVQ    16(R9), BX
 	MOVQ    56(R9), CX
-	MOVQ    288(R9), DX
+	MOVQ    296(R9), DX
 	MOVQ    32(R9), R12
 	XORQ    AX, AX
 	VXORPD  Y10, Y10, Y10
@@ -18274,7 +18408,7 @@ TEXT ·wideEndAVX2(SB), NOSPLIT, $0-8
 	MOVQ    8(R9), SI
 	MOVQ    16(R9), BX
 	MOVQ    56(R9), CX
-	MOVQ    288(R9), DX
+	MOVQ    296(R9), DX
 	MOVQ    32(R9), R12
 	XORQ    AX, AX
 	VXORPD  Y10, Y10, Y10
@@ -18427,7 +18561,7 @@ TEXT ·wideMixAVX2(SB), NOSPLIT, $0-8
 	MOVQ    8(R9), SI
 	MOVQ    16(R9), BX
 	MOVQ    56(R9), CX
-	MOVQ    288(R9), DX
+	MOVQ    296(R9), DX
 	MOVQ    32(R9), R12
 	XORQ    AX, AX
 	VXORPD  Y10, Y10, Y10

@@ -58,6 +58,7 @@ func amd64Tiles(own numbers) *ir.File {
 		}
 	}
 	g.finish256()
+	g.totals256()
 	g.doubles("AVX2", ymm)
 	return compile(g.Context)
 }

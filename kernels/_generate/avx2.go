@@ -64,6 +64,36 @@ func (g *generator) exp2_256(y, z, p []VecPhysical, lifted bool) {
 	each(g.VPSLLD, Imm(23), z, z)
 }
 
+// totals256 adds up both sides' float32 values in the order of pureTotals.
+func (g *generator) totals256() {
+	g.text("AVX2", "totals")
+	s, t, n, i := RDI, RSI, RCX, RAX
+	g.move("s t n", s, t, n)
+	sums, values := ymm[0:4], ymm[4:8]
+	g.zero256(sums...)
+	g.XORQ(i, i)
+	g.loop(i, n, 32, func() {
+		for entry := 0; entry < 32; entry += 8 {
+			each(g.VCVTPS2PD, memory{floats(narrow, s, i, entry).first, 16}, values[0:2])
+			each(g.VCVTPS2PD, memory{floats(narrow, t, i, entry).first, 16}, values[2:4])
+			each(g.VADDPD, values, sums, sums)
+		}
+	})
+	for side, field := range []string{"sum", "sumG"} {
+		for _, v := range sums[2*side : 2*side+2] {
+			g.VEXTRACTF128(Imm(1), v, X8)
+			g.VPERMILPD(Imm(1), v.AsX(), X9)
+			g.VADDSD(X9, v.AsX(), v.AsX())
+			g.VADDSD(X8, v.AsX(), v.AsX())
+			g.VPERMILPD(Imm(1), X8, X8)
+			g.VADDSD(X8, v.AsX(), v.AsX())
+		}
+		g.VADDSD(sums[2*side+1].AsX(), sums[2*side].AsX(), X8)
+		g.VMOVSD(X8, g.arg(field))
+	}
+	g.end()
+}
+
 func (g *generator) max256(d dtype) {
 	g.largest("AVX2", narrow, d, ymm)
 	g.storeMax256(Y0)
@@ -150,6 +180,10 @@ func (g *generator) klVectors256(d dtype, gradient string, p pointers, entry int
 	weigh := func(y []VecPhysical, lifted string) {
 		g.limit256(y, tmp, lifted)
 		g.exp2_256(y, P, f, lifted != "")
+		if lifted != "" {
+			g.VBROADCASTSS(g.arg("drop"), tmp)
+			each(g.VMULPS, tmp, f, f)
+		}
 		each(g.VMULPS, f, P, P)
 	}
 	g.load(narrow, d, p.s, p.i, entry, S, gradient != "")

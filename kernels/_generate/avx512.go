@@ -7,7 +7,7 @@ import (
 
 func (g *generator) wideConstants() {
 	g.wide = g.newConstants("one512", 1, append(expConstants(expFloor), []datum{
-		{"lift", bits(float64(g.number("klLift")))}, {"magic", bits(1.5 * (1 << 23))}, {"limit", bits(15.99)},
+		{"magic", bits(1.5 * (1 << 23))}, {"limit", bits(15.99)},
 		{"far", bits(1e30)}, {"-far", bits(-1e30)}, {"one", 1}, {"16", 16}, {"1", bits(1)},
 		{"geometricLimit", bits(14.999)}, {"sign", 1 << 31}, {"high", 0xffff0000}, {"abs", 1<<31 - 1},
 	}...))

@@ -91,7 +91,7 @@ func (g *kl512) powers(q klGroup) (st stream) {
 	for _, n := range []string{"e3", "e2", "e1", "e0"} {
 		both(func(j int, side sumGroup) { g.VFMADD213PS_BCST(g.wide.mem(n), side.f[j], side.p[j]) })
 	}
-	st.each(2, func(j int) { g.VMULPS_BCST(g.wide.mem("lift"), q.t.p[j], q.t.p[j]) })
+	st.each(2, func(j int) { g.VMULPS_BCST(g.arg("lift"), q.t.p[j], q.t.p[j]) })
 	return st
 }
 

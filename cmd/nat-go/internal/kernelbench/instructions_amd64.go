@@ -10,7 +10,7 @@ var instructions = map[string]map[string]float64{
 		"forward":            150.5,
 		"forward, bfloat16":  158.5,
 		"forward, beta 0.3":  196.5,
-		"forward, KL":        90.0,
+		"forward, KL":        92.0,
 		"gradient":           149.5,
 		"gradient, beta 0.3": 149.5,
 	},
