@@ -22,11 +22,11 @@ const (
 	maxAddedTokens    = 1 << 20  // entries of added_tokens
 	maxTokenBytes     = 16 << 10 // limit for a single added token
 	maxAddedBytes     = 16 << 20 // limit for all added tokens, of which the library makes an automaton
-	maxUnigramBytes   = 8 << 20  // limit for a Unigram vocabulary, each byte of which takes the library 350 bytes
+	maxUnigramNodes   = 8 << 20  // distinct prefixes in a Unigram vocabulary, each of which takes the library 350 bytes
 	maxTemplateTokens = 1 << 10  // special tokens that a template adds to a text
 	maxPipelineBytes  = 16 << 20 // limit for each of normalizer, pre_tokenizer, post_processor, decoder
 	maxPipelineDepth  = 24
-	maxPipelineSize   = 20_000 // lists and objects in all of them
+	maxPipelineSize   = 50_000 // lists and objects in all of them, two for each replacement
 	maxPadTokens      = 1 << 20
 	maxOverlap        = 64   // windows of a truncated text that may share a token
 	maxGrowth         = 4096 // factor by which replacement may lengthen a text
@@ -42,6 +42,8 @@ type shape struct {
 	vocab map[string]int32 // the model's own
 	added []addedToken     // in file order, with the ids that the library assigns
 	size  int              // Hugging Face's len(tokenizer): the number of distinct tokens, including added ones
+
+	backtracks bool // decoding may backtrack
 }
 
 // addedToken is an entry of added_tokens. Its ID is the library's, which may differ from the file's: a token in the
@@ -88,10 +90,11 @@ func readShape(data []byte) (*shape, error) {
 		if len(raw) > maxPipelineBytes {
 			return nil, refuse(CodeBadTokenizer, "%s has more than %d bytes", steps.part, maxPipelineBytes)
 		}
-		if problem := steps.problem(raw, 0); problem != "" {
+		if problem := steps.problem("", raw, 0); problem != "" {
 			return nil, refuse(CodeBadTokenizer, "%s%s", steps.part, problem)
 		}
 	}
+	s.backtracks = steps.backtracks
 	return s, s.checkBatching()
 }
 
@@ -134,13 +137,28 @@ func (s *shape) readModel() error {
 			return refuse(CodeBadTokenizer, "model.vocab is not a list of at most %d [token, score] pairs", maxVocab)
 		}
 		token, _ := entry[0].Text()
-		if size += len(token); size > maxUnigramBytes {
-			return refuse(CodeBadTokenizer, "model.vocab: the tokens have more than %d bytes", maxUnigramBytes)
-		}
+		size += len(token)
 		tokens, ids = append(tokens, token), append(ids, int32(len(ids)))
+	}
+	if size > maxUnigramNodes && prefixes(tokens) > maxUnigramNodes {
+		return refuse(CodeBadTokenizer, "model.vocab: the tokens have more than %d prefixes", maxUnigramNodes)
 	}
 	s.vocab = packVocabulary(tokens, ids)
 	return s.checkMerges()
+}
+
+// prefixes returns the number of distinct prefixes of texts, which is the number of nodes in a trie of them.
+func prefixes(texts []string) (n int) {
+	last := ""
+	for _, text := range slices.Sorted(slices.Values(texts)) {
+		common := 0
+		for common < min(len(text), len(last)) && text[common] == last[common] {
+			common++
+		}
+		n += len(text) - common
+		last = text
+	}
+	return n
 }
 
 // packVocabulary keeps a vocabulary's tokens in a single string. As separate strings they would account for most of the
@@ -230,6 +248,9 @@ func (s *shape) readAdded() error {
 	ids := map[string]int32{}
 	seen := map[addedToken]bool{}
 	n, size := 0, 0
+	if list := s.parts["added_tokens"]; present(list) && list.Kind() != wire.Array {
+		return refuse(CodeBadTokenizer, "added_tokens is not a list")
+	}
 	for raw := range s.parts["added_tokens"].Elements() {
 		token, err := readToken(raw)
 		if err != nil {
@@ -289,6 +310,11 @@ func readToken(raw wire.Raw) (t addedToken, err error) {
 
 // checkBatching refuses padding and truncation that would allocate without bound or panic.
 func (s *shape) checkBatching() error {
+	for _, part := range []string{"padding", "truncation"} {
+		if raw := s.parts[part]; present(raw) && raw.Kind() != wire.Object { // the library reads a list as well
+			return refuse(CodeBadTokenizer, "%s is not an object", part)
+		}
+	}
 	strategy, _ := s.parts["padding"].Get("strategy")
 	fixed, _ := number(strategy, "Fixed")
 	multiple, _ := number(s.parts["padding"], "pad_to_multiple_of")
