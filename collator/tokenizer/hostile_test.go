@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -264,8 +265,12 @@ func TestHostileFiles(t *testing.T) {
 		untyped = append(untyped, more)
 		repeats = append(repeats, map[string]any{"Sequence": map[string]any{"id": "A", "type_id": 0}})
 	}
-	var many []any
-	var nothing []any
+	adds := func(times int, name string) map[string]any { // a template that adds a special token
+		piece := map[string]any{"SpecialToken": map[string]any{"id": "x", "type_id": 0}}
+		return step("TemplateProcessing", "single", slices.Repeat([]any{piece}, times), "pair", []any{},
+			"special_tokens", map[string]any{"x": map[string]any{"id": "x", "ids": []any{1}, "tokens": []any{name}}})
+	}
+	var many, nothing []any
 	for range maxPipelineSize {
 		nothing = append(nothing, step("NFC"))
 	}
@@ -334,8 +339,23 @@ func TestHostileFiles(t *testing.T) {
 		"stride in other case": {
 			"truncation": step("", "direction", "Right", "max_length", 4, "strategy", "LongestFirst", "stride", 4, "☃Stride", 0),
 		},
-		"many steps": {"normalizer": step("Sequence", "normalizers", nothing)},
-		"much added": {"added_tokens": many},
+		"long padding": {
+			"padding": step("", "strategy", map[string]any{"Fixed": 1 << 20}, "direction", "Right", "pad_to_multiple_of", nil,
+				"pad_id", 0, "pad_type_id", 0, "pad_token", strings.Repeat("x", 1<<14)),
+		},
+		"padded windows": {
+			"padding": step("", "strategy", map[string]any{"Fixed": 1 << 20}, "direction", "Right", "pad_to_multiple_of", nil,
+				"pad_id", 0, "pad_type_id", 0, "pad_token", "x"),
+			"truncation": step("", "direction", "Right", "max_length", 1, "strategy", "LongestFirst", "stride", 0),
+		},
+		"windows with special tokens": {
+			"post_processor": adds(1000, "x"),
+			"truncation":     step("", "direction", "Right", "max_length", 1001, "strategy", "LongestFirst", "stride", 0),
+		},
+		"long special token": {"post_processor": adds(1000, strings.Repeat("x", 1<<20))},
+		"templates":          {"post_processor": step("Sequence", "processors", []any{adds(1000, "x"), adds(1000, "x")})},
+		"many steps":         {"normalizer": step("Sequence", "normalizers", nothing)},
+		"much added":         {"added_tokens": many},
 		"long Unigram vocabulary": {
 			"model": step("Unigram", "unk_id", 0, "vocab", []any{[]any{"<unk>", 0}, []any{strings.Repeat("x", 9<<20), -1}}),
 		},

@@ -23,13 +23,14 @@ const (
 	maxTokenBytes     = 16 << 10 // limit for a single added token
 	maxAddedBytes     = 16 << 20 // limit for all added tokens, of which the library makes an automaton
 	maxUnigramNodes   = 8 << 20  // distinct prefixes in a Unigram vocabulary, each of which takes the library 350 bytes
-	maxTemplateTokens = 1 << 10  // special tokens that a template adds to a text
+	maxTemplateTokens = 1 << 10  // special tokens that templates add to a text
 	maxPipelineBytes  = 16 << 20 // limit for each of normalizer, pre_tokenizer, post_processor, decoder
 	maxPipelineDepth  = 24
 	maxPipelineSize   = 50_000 // lists and objects in all of them, two for each replacement
 	maxPadTokens      = 1 << 20
-	maxOverlap        = 64   // windows of a truncated text that may share a token
-	maxGrowth         = 4096 // factor by which replacement may lengthen a text
+	maxPadBytes       = 64 << 20 // bytes of padding
+	maxOverlap        = 64       // windows of a text that may share a token, and tokens added for each of its own
+	maxGrowth         = 4096     // factor by which replacement may lengthen a text
 	maxPatternBytes   = 16 << 10
 	maxPatternDepth   = 32
 	maxPatternItems   = 20_000 // items of a pattern, with counted repeats written out
@@ -95,7 +96,7 @@ func readShape(data []byte) (*shape, error) {
 		}
 	}
 	s.backtracks = steps.backtracks
-	return s, s.checkBatching()
+	return s, s.checkBatching(steps.added)
 }
 
 // members returns an object's values by key, or nil for any other value. The last of repeated keys counts.
@@ -308,23 +309,33 @@ func readToken(raw wire.Raw) (t addedToken, err error) {
 	return t, nil
 }
 
-// checkBatching refuses padding and truncation that would allocate without bound or panic.
-func (s *shape) checkBatching() error {
+// checkBatching refuses padding and truncation that would allocate without bound or panic. added is the number of
+// tokens that templates add.
+func (s *shape) checkBatching(added int) error {
+	padding, truncation := s.parts["padding"], s.parts["truncation"]
 	for _, part := range []string{"padding", "truncation"} {
 		if raw := s.parts[part]; present(raw) && raw.Kind() != wire.Object { // the library reads a list as well
 			return refuse(CodeBadTokenizer, "%s is not an object", part)
 		}
 	}
-	strategy, _ := s.parts["padding"].Get("strategy")
+	strategy, _ := padding.Get("strategy")
 	fixed, _ := number(strategy, "Fixed")
-	multiple, _ := number(s.parts["padding"], "pad_to_multiple_of")
-	if n := max(fixed, multiple); n > maxPadTokens {
-		return refuse(CodeBadTokenizer, "invalid padding: %.0f tokens; the limit is %d", n, maxPadTokens)
+	multiple, _ := number(padding, "pad_to_multiple_of")
+	pad := max(fixed, multiple)
+	if pad > maxPadTokens {
+		return refuse(CodeBadTokenizer, "invalid padding: %.0f tokens; the limit is %d", pad, maxPadTokens)
 	}
-	length, _ := number(s.parts["truncation"], "max_length")
-	stride, _ := number(s.parts["truncation"], "stride")
-	if stride > 0 && (length-stride)*maxOverlap < length { // the library makes all windows
-		return refuse(CodeBadTokenizer, "invalid truncation: stride %.0f, max_length %.0f", stride, length)
+	if bytes := pad * float64(len(text(padding, "pad_token"))); bytes > maxPadBytes {
+		return refuse(CodeBadTokenizer, "invalid padding: %.0f bytes; the limit is %d", bytes, maxPadBytes)
+	}
+	length, _ := number(truncation, "max_length")
+	stride, _ := number(truncation, "stride")
+	// The library makes all windows of a text, adds a template's tokens to each, and pads each.
+	more := max(pad, float64(added))
+	own := (length - stride - float64(added)) * maxOverlap
+	if present(truncation) && (stride > 0 && own < length || more > maxOverlap && own < more) {
+		return refuse(CodeBadTokenizer, "invalid truncation: stride %.0f, max_length %.0f, padded to %.0f",
+			stride, length, pad)
 	}
 	return nil
 }

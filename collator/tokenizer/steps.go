@@ -21,6 +21,7 @@ type stepCheck struct {
 	part       string
 	size       int     // number of lists and objects so far, in all parts
 	growth     float64 // product of the factors by which replacements so far, in all parts, may lengthen a text
+	added      int     // special tokens that templates add
 	backtracks bool    // a regular expression of the decoder may backtrack
 }
 
@@ -57,7 +58,7 @@ func (c *stepCheck) problem(key string, node wire.Raw, depth int) string {
 			return problem
 		}
 	}
-	if problem := cmp.Or(c.step(node), checkTemplate(node)); problem != "" {
+	if problem := cmp.Or(c.step(node), c.template(node)); problem != "" {
 		return problem
 	}
 	for key, value := range node.Members() {
@@ -121,30 +122,28 @@ func flag(object wire.Raw, key string, absent bool) bool {
 	return absent
 }
 
-// checkTemplate refuses a template that repeats its input or adds special tokens so often that a short text would take
+// template refuses a template that repeats its input or adds special tokens so often that a short text would take
 // gigabytes.
-func checkTemplate(step wire.Raw) string {
-	ids := map[string]int{}
+func (c *stepCheck) template(step wire.Raw) string {
+	const maxName = 1 << 10 // bytes of a special token that count as one token
+	sizes := map[string]int{}
 	special, _ := step.Get("special_tokens")
 	for key, token := range special.Members() {
 		name, _ := key.Text()
 		list, _ := token.Get("ids")
-		ids[name] = 0
-		for range list.Elements() {
-			ids[name]++
-		}
+		sizes[name] = max(len(slices.Collect(list.Elements())), len(token)/maxName)
 	}
 	for name, maxTexts := range map[string]int{"single": 1, "pair": 2} {
 		pieces, _ := step.Get(name)
-		texts, added := 0, 0
+		texts := 0
 		for piece := range pieces.Elements() {
 			if token, is := piece.Get("SpecialToken"); is {
-				added += max(1, ids[text(token, "id")])
+				c.added += max(1, sizes[text(token, "id")])
 			} else {
 				texts++
 			}
 		}
-		if added > maxTemplateTokens {
+		if c.added > maxTemplateTokens {
 			return fmt.Sprintf(".%s: more than %d special tokens", name, maxTemplateTokens)
 		}
 		if texts > maxTexts {
