@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -208,6 +209,41 @@ func mutate(r *rand.Rand, node any, depth int) {
 	}
 }
 
+// TestDecodersThatBacktrack checks that a file whose decoder may backtrack still encodes.
+func TestDecodersThatBacktrack(t *testing.T) {
+	for pattern, straight := range map[string]bool{
+		`\s`: true, `\s+`: true, ` {2,}`: true, `^▁?`: true, `a*a*a*a*[bc]`: false, `a|b`: false,
+		`(a+)`: false, `a+b`: false, `a{2}b`: false, `a+?`: false,
+	} {
+		tok := made(t, synthetic(t, map[string]any{"decoder": map[string]any{"type": "Sequence", "decoders": []any{
+			map[string]any{"type": "Fuse"},
+			map[string]any{"type": "Replace", "pattern": map[string]any{"Regex": pattern}, "content": ""},
+		}}}))
+		enc, err := tok.Encode("h", Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := tok.Decode(enc.IDs, false)
+		var refused *Error
+		if straight && (err != nil || text != "h") ||
+			!straight && (!errors.As(err, &refused) || refused.Code != CodeDecodeFailed) {
+			t.Errorf("%s: got %q, %v", pattern, text, err)
+		}
+	}
+}
+
+// TestLargeUnigramVocabularies checks that only distinct prefixes count, so a vocabulary of a million pieces loads.
+func TestLargeUnigramVocabularies(t *testing.T) {
+	vocabulary := []any{[]any{"<unk>", 0}}
+	for i := range 10 {
+		vocabulary = append(vocabulary, []any{strings.Repeat("x", 1<<20) + strconv.Itoa(i), -1})
+	}
+	data := synthetic(t, map[string]any{"model": map[string]any{"type": "Unigram", "unk_id": 0, "vocab": vocabulary}})
+	if _, err := readShape(data); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestHostileFiles checks files each of which would end the process or run away if it reached the library.
 func TestHostileFiles(t *testing.T) {
 	step := func(kind string, kv ...any) map[string]any {
@@ -229,8 +265,12 @@ func TestHostileFiles(t *testing.T) {
 		untyped = append(untyped, more)
 		repeats = append(repeats, map[string]any{"Sequence": map[string]any{"id": "A", "type_id": 0}})
 	}
-	var many []any
-	var nothing []any
+	adds := func(times int, name string) map[string]any { // a template that adds a special token
+		piece := map[string]any{"SpecialToken": map[string]any{"id": "x", "type_id": 0}}
+		return step("TemplateProcessing", "single", slices.Repeat([]any{piece}, times), "pair", []any{},
+			"special_tokens", map[string]any{"x": map[string]any{"id": "x", "ids": []any{1}, "tokens": []any{name}}})
+	}
+	var many, nothing []any
 	for range maxPipelineSize {
 		nothing = append(nothing, step("NFC"))
 	}
@@ -276,14 +316,18 @@ func TestHostileFiles(t *testing.T) {
 		"template without type": {
 			"post_processor": map[string]any{"single": repeats, "pair": []any{}, "special_tokens": map[string]any{}},
 		},
+		// It takes a list for an object's values.
+		"strip decoder as a list": {"decoder": step("Sequence", "decoders", []any{[]any{"a", 1, 1}})},
+		"template as a list":      {"post_processor": []any{repeats, []any{}, map[string]any{}}},
+		"special token as a list": {"post_processor": step("TemplateProcessing", "single", []any{}, "pair", []any{},
+			"special_tokens", map[string]any{"ids": []any{"ids", []any{1, 2}, []any{"a", "b"}}})},
+		"padding as a list":    {"padding": []any{"BatchLongest", "Right", uint64(1) << 40, 0, 0, "x"}},
+		"truncation as a list": {"truncation": []any{"Right", 4, "LongestFirst", 4}},
 		"prefix":               {"normalizer": step("Prepend", "prepend", strings.Repeat("x", 1<<20))},
 		"line break in base64": {"normalizer": step("Precompiled", "precompiled_charsmap", trie[:8]+"\n"+trie[8:])},
 		"bits after base64":    {"normalizer": step("Precompiled", "precompiled_charsmap", strings.Replace(trie, "A=", "B=", 1))},
 		"no charsmap":          {"normalizer": step("Precompiled")},
 		"windows":              {"truncation": step("", "direction", "Right", "max_length", 20000, "strategy", "LongestFirst", "stride", 19999)},
-		"backtracking decoder": {"decoder": step("Sequence", "decoders", []any{
-			step("Fuse"), step("Replace", "pattern", map[string]any{"Regex": `a*a*a*a*[bc]`}, "content", ""),
-		})},
 		"surrogate in decoder": {"decoder": step("Fuse", "x", `☃\ud800`)},
 		"surrogate in a key":   {"decoder": step("Fuse", `☃\ud800`, 1)},
 		"number out of range":  {"decoder": step("Fuse", "x", json.RawMessage("1e999"))},
@@ -295,8 +339,23 @@ func TestHostileFiles(t *testing.T) {
 		"stride in other case": {
 			"truncation": step("", "direction", "Right", "max_length", 4, "strategy", "LongestFirst", "stride", 4, "☃Stride", 0),
 		},
-		"many steps": {"normalizer": step("Sequence", "normalizers", nothing)},
-		"much added": {"added_tokens": many},
+		"long padding": {
+			"padding": step("", "strategy", map[string]any{"Fixed": 1 << 20}, "direction", "Right", "pad_to_multiple_of", nil,
+				"pad_id", 0, "pad_type_id", 0, "pad_token", strings.Repeat("x", 1<<14)),
+		},
+		"padded windows": {
+			"padding": step("", "strategy", map[string]any{"Fixed": 1 << 20}, "direction", "Right", "pad_to_multiple_of", nil,
+				"pad_id", 0, "pad_type_id", 0, "pad_token", "x"),
+			"truncation": step("", "direction", "Right", "max_length", 1, "strategy", "LongestFirst", "stride", 0),
+		},
+		"windows with special tokens": {
+			"post_processor": adds(1000, "x"),
+			"truncation":     step("", "direction", "Right", "max_length", 1001, "strategy", "LongestFirst", "stride", 0),
+		},
+		"long special token": {"post_processor": adds(1000, strings.Repeat("x", 1<<20))},
+		"templates":          {"post_processor": step("Sequence", "processors", []any{adds(1000, "x"), adds(1000, "x")})},
+		"many steps":         {"normalizer": step("Sequence", "normalizers", nothing)},
+		"much added":         {"added_tokens": many},
 		"long Unigram vocabulary": {
 			"model": step("Unigram", "unk_id", 0, "vocab", []any{[]any{"<unk>", 0}, []any{strings.Repeat("x", 9<<20), -1}}),
 		},

@@ -22,14 +22,15 @@ const (
 	maxAddedTokens    = 1 << 20  // entries of added_tokens
 	maxTokenBytes     = 16 << 10 // limit for a single added token
 	maxAddedBytes     = 16 << 20 // limit for all added tokens, of which the library makes an automaton
-	maxUnigramBytes   = 8 << 20  // limit for a Unigram vocabulary, each byte of which takes the library 350 bytes
-	maxTemplateTokens = 1 << 10  // special tokens that a template adds to a text
+	maxUnigramNodes   = 8 << 20  // distinct prefixes in a Unigram vocabulary, each of which takes the library 350 bytes
+	maxTemplateTokens = 1 << 10  // special tokens that templates add to a text
 	maxPipelineBytes  = 16 << 20 // limit for each of normalizer, pre_tokenizer, post_processor, decoder
 	maxPipelineDepth  = 24
-	maxPipelineSize   = 20_000 // lists and objects in all of them
+	maxPipelineSize   = 50_000 // lists and objects in all of them, two for each replacement
 	maxPadTokens      = 1 << 20
-	maxOverlap        = 64   // windows of a truncated text that may share a token
-	maxGrowth         = 4096 // factor by which replacement may lengthen a text
+	maxPadBytes       = 64 << 20 // bytes of padding
+	maxOverlap        = 64       // windows of a text that may share a token, and tokens added for each of its own
+	maxGrowth         = 4096     // factor by which replacement may lengthen a text
 	maxPatternBytes   = 16 << 10
 	maxPatternDepth   = 32
 	maxPatternItems   = 20_000 // items of a pattern, with counted repeats written out
@@ -42,6 +43,8 @@ type shape struct {
 	vocab map[string]int32 // the model's own
 	added []addedToken     // in file order, with the ids that the library assigns
 	size  int              // Hugging Face's len(tokenizer): the number of distinct tokens, including added ones
+
+	backtracks bool // decoding may backtrack
 }
 
 // addedToken is an entry of added_tokens. Its ID is the library's, which may differ from the file's: a token in the
@@ -88,11 +91,12 @@ func readShape(data []byte) (*shape, error) {
 		if len(raw) > maxPipelineBytes {
 			return nil, refuse(CodeBadTokenizer, "%s has more than %d bytes", steps.part, maxPipelineBytes)
 		}
-		if problem := steps.problem(raw, 0); problem != "" {
+		if problem := steps.problem("", raw, 0); problem != "" {
 			return nil, refuse(CodeBadTokenizer, "%s%s", steps.part, problem)
 		}
 	}
-	return s, s.checkBatching()
+	s.backtracks = steps.backtracks
+	return s, s.checkBatching(steps.added)
 }
 
 // members returns an object's values by key, or nil for any other value. The last of repeated keys counts.
@@ -134,13 +138,28 @@ func (s *shape) readModel() error {
 			return refuse(CodeBadTokenizer, "model.vocab is not a list of at most %d [token, score] pairs", maxVocab)
 		}
 		token, _ := entry[0].Text()
-		if size += len(token); size > maxUnigramBytes {
-			return refuse(CodeBadTokenizer, "model.vocab: the tokens have more than %d bytes", maxUnigramBytes)
-		}
+		size += len(token)
 		tokens, ids = append(tokens, token), append(ids, int32(len(ids)))
+	}
+	if size > maxUnigramNodes && prefixes(tokens) > maxUnigramNodes {
+		return refuse(CodeBadTokenizer, "model.vocab: the tokens have more than %d prefixes", maxUnigramNodes)
 	}
 	s.vocab = packVocabulary(tokens, ids)
 	return s.checkMerges()
+}
+
+// prefixes returns the number of distinct prefixes of texts, which is the number of nodes in a trie of them.
+func prefixes(texts []string) (n int) {
+	last := ""
+	for _, text := range slices.Sorted(slices.Values(texts)) {
+		common := 0
+		for common < min(len(text), len(last)) && text[common] == last[common] {
+			common++
+		}
+		n += len(text) - common
+		last = text
+	}
+	return n
 }
 
 // packVocabulary keeps a vocabulary's tokens in a single string. As separate strings they would account for most of the
@@ -230,6 +249,9 @@ func (s *shape) readAdded() error {
 	ids := map[string]int32{}
 	seen := map[addedToken]bool{}
 	n, size := 0, 0
+	if list := s.parts["added_tokens"]; present(list) && list.Kind() != wire.Array {
+		return refuse(CodeBadTokenizer, "added_tokens is not a list")
+	}
 	for raw := range s.parts["added_tokens"].Elements() {
 		token, err := readToken(raw)
 		if err != nil {
@@ -287,18 +309,33 @@ func readToken(raw wire.Raw) (t addedToken, err error) {
 	return t, nil
 }
 
-// checkBatching refuses padding and truncation that would allocate without bound or panic.
-func (s *shape) checkBatching() error {
-	strategy, _ := s.parts["padding"].Get("strategy")
-	fixed, _ := number(strategy, "Fixed")
-	multiple, _ := number(s.parts["padding"], "pad_to_multiple_of")
-	if n := max(fixed, multiple); n > maxPadTokens {
-		return refuse(CodeBadTokenizer, "invalid padding: %.0f tokens; the limit is %d", n, maxPadTokens)
+// checkBatching refuses padding and truncation that would allocate without bound or panic. added is the number of
+// tokens that templates add.
+func (s *shape) checkBatching(added int) error {
+	padding, truncation := s.parts["padding"], s.parts["truncation"]
+	for _, part := range []string{"padding", "truncation"} {
+		if raw := s.parts[part]; present(raw) && raw.Kind() != wire.Object { // the library reads a list as well
+			return refuse(CodeBadTokenizer, "%s is not an object", part)
+		}
 	}
-	length, _ := number(s.parts["truncation"], "max_length")
-	stride, _ := number(s.parts["truncation"], "stride")
-	if stride > 0 && (length-stride)*maxOverlap < length { // the library makes all windows
-		return refuse(CodeBadTokenizer, "invalid truncation: stride %.0f, max_length %.0f", stride, length)
+	strategy, _ := padding.Get("strategy")
+	fixed, _ := number(strategy, "Fixed")
+	multiple, _ := number(padding, "pad_to_multiple_of")
+	pad := max(fixed, multiple)
+	if pad > maxPadTokens {
+		return refuse(CodeBadTokenizer, "invalid padding: %.0f tokens; the limit is %d", pad, maxPadTokens)
+	}
+	if bytes := pad * float64(len(text(padding, "pad_token"))); bytes > maxPadBytes {
+		return refuse(CodeBadTokenizer, "invalid padding: %.0f bytes; the limit is %d", bytes, maxPadBytes)
+	}
+	length, _ := number(truncation, "max_length")
+	stride, _ := number(truncation, "stride")
+	// The library makes all windows of a text, adds a template's tokens to each, and pads each.
+	more := max(pad, float64(added))
+	own := (length - stride - float64(added)) * maxOverlap
+	if present(truncation) && (stride > 0 && own < length || more > maxOverlap && own < more) {
+		return refuse(CodeBadTokenizer, "invalid truncation: stride %.0f, max_length %.0f, padded to %.0f",
+			stride, length, pad)
 	}
 	return nil
 }

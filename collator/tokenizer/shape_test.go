@@ -141,3 +141,10 @@ func TestKeysDistinguishCase(t *testing.T) {
 		t.Errorf("got %+v, %v", c, err)
 	}
 }
+
+// TestAddedTokensAreAList checks that a folder's tokens don't replace added_tokens of another kind.
+func TestAddedTokensAreAList(t *testing.T) {
+	if _, err := readShape(synthetic(t, map[string]any{"added_tokens": map[string]any{}})); err == nil {
+		t.Error("an object was accepted")
+	}
+}

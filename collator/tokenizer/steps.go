@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -16,13 +18,21 @@ import (
 // stepCheck looks through a part of a file for settings that would crash the library. It goes by the settings' names,
 // not by a step's type: if the library doesn't know the type, it takes any step that has such settings.
 type stepCheck struct {
-	part   string
-	size   int     // number of lists and objects so far, in all parts
-	growth float64 // product of the factors by which replacements so far, in all parts, may lengthen a text
+	part       string
+	size       int     // number of lists and objects so far, in all parts
+	growth     float64 // product of the factors by which replacements so far, in all parts, may lengthen a text
+	added      int     // special tokens that templates add
+	backtracks bool    // a regular expression of the decoder may backtrack
 }
 
-// problem returns the first such setting below node: the path of keys to it, a colon, and what is wrong with it.
-func (c *stepCheck) problem(node wire.Raw, depth int) string {
+// listKeys are the keys whose values are lists. Anywhere else the library would take a list for an object's values,
+// without their keys.
+var listKeys = []string{
+	"normalizers", "pretokenizers", "processors", "decoders", "single", "pair", "ids", "tokens", "sep", "cls",
+}
+
+// problem returns the first such setting in the value of a key: the path of keys to it, a colon, and what is wrong.
+func (c *stepCheck) problem(key string, node wire.Raw, depth int) string {
 	switch node.Kind() {
 	case wire.String: // reading a decoder with invalid text or numbers ends the process
 		if text, _ := node.Text(); !utf8.ValidString(text) {
@@ -39,18 +49,21 @@ func (c *stepCheck) problem(node wire.Raw, depth int) string {
 		if c.size++; c.size > maxPipelineSize {
 			return fmt.Sprintf(": more than %d lists and objects", maxPipelineSize)
 		}
+		if node.Kind() == wire.Array && !slices.Contains(listKeys, key) {
+			return ": unexpected list"
+		}
 	}
 	for item := range node.Elements() {
-		if problem := c.problem(item, depth); problem != "" {
+		if problem := c.problem("", item, depth); problem != "" {
 			return problem
 		}
 	}
-	if problem := cmp.Or(c.step(node), checkTemplate(node)); problem != "" {
+	if problem := cmp.Or(c.step(node), c.template(node)); problem != "" {
 		return problem
 	}
 	for key, value := range node.Members() {
-		if problem := cmp.Or(c.problem(key, depth), c.problem(value, depth)); problem != "" {
-			name, _ := key.Text()
+		name, _ := key.Text()
+		if problem := cmp.Or(c.problem("", key, depth), c.problem(name, value, depth)); problem != "" {
 			return "." + name + problem
 		}
 	}
@@ -62,9 +75,7 @@ func (c *stepCheck) step(step wire.Raw) string {
 	if wrong := checkPattern(regex); wrong != "" {
 		return ": regular expression " + wrong
 	}
-	if c.part == "decoder" && strings.ContainsAny(regex, "*+?{|(") {
-		return ": a regular expression that may backtrack, which ends the process if it takes too long"
-	}
+	c.backtracks = c.backtracks || c.part == "decoder" && !straight.MatchString(regex)
 	if pattern, given := step.Get("pattern"); given {
 		c.growth *= max(1, float64(len(text(step, "content")))/max(1, float64(len(text(pattern, "String")))))
 	}
@@ -85,6 +96,9 @@ func (c *stepCheck) step(step wire.Raw) string {
 	}
 	return ""
 }
+
+// straight matches regular expressions that never backtrack: without alternatives, and with no repeat but at the end.
+var straight = regexp.MustCompile(`^[^*+?{|(]*([*+?]|\{[0-9,]*\})?$`)
 
 // text returns the text of a key in an object, or "" if there is none. Unlike encoding/json, it distinguishes case, as
 // the library does.
@@ -108,30 +122,28 @@ func flag(object wire.Raw, key string, absent bool) bool {
 	return absent
 }
 
-// checkTemplate refuses a template that repeats its input or adds special tokens so often that a short text would take
+// template refuses a template that repeats its input or adds special tokens so often that a short text would take
 // gigabytes.
-func checkTemplate(step wire.Raw) string {
-	ids := map[string]int{}
+func (c *stepCheck) template(step wire.Raw) string {
+	const maxName = 1 << 10 // bytes of a special token that count as one token
+	sizes := map[string]int{}
 	special, _ := step.Get("special_tokens")
 	for key, token := range special.Members() {
 		name, _ := key.Text()
 		list, _ := token.Get("ids")
-		ids[name] = 0
-		for range list.Elements() {
-			ids[name]++
-		}
+		sizes[name] = max(len(slices.Collect(list.Elements())), len(token)/maxName)
 	}
 	for name, maxTexts := range map[string]int{"single": 1, "pair": 2} {
 		pieces, _ := step.Get(name)
-		texts, added := 0, 0
+		texts := 0
 		for piece := range pieces.Elements() {
 			if token, is := piece.Get("SpecialToken"); is {
-				added += max(1, ids[text(token, "id")])
+				c.added += max(1, sizes[text(token, "id")])
 			} else {
 				texts++
 			}
 		}
-		if added > maxTemplateTokens {
+		if c.added > maxTemplateTokens {
 			return fmt.Sprintf(".%s: more than %d special tokens", name, maxTemplateTokens)
 		}
 		if texts > maxTexts {

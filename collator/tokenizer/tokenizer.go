@@ -238,6 +238,10 @@ func (t *Tokenizer) Decode(ids []int32, skipSpecial bool) (string, error) {
 			return text, nil
 		}
 	}
+	if t.shape.backtracks {
+		return "", refuse(CodeDecodeFailed, "the decoder has a regular expression that may backtrack; "+
+			"if that takes too long, the library ends the process")
+	}
 	// If the first instance fails, most likely the text contains a NUL, which a C string can't hold.
 	for _, nul := range []bool{false, true} {
 		e, err := t.engine(variant{specialsAsText: true, nul: nul})
