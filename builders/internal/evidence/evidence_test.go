@@ -573,6 +573,8 @@ func TestClauses(t *testing.T) {
 		{``, "ann@host:~$ ls z\nls: cannot access 'z': No such file or directory\nann@host:~$ cd /srv && pwd\n/srv\nann@host:/srv$", false},
 		{``, `{"status": 200, "vault": null, "message": "No vault with number 7"}`, false},
 		{``, `{"to": null, "message": "I can't come to your party"}`, false},
+		{``, `{"event": null, "message": "There is no event on this day"}`, false},
+		{``, `{"user": null, "message": "No user matches this query"}`, false},
 		// failures beside them
 		{``, `{"booking": null, "message": "Booking X7 does not exist"}`, true},
 		{``, `{"item": null, "message": "Access denied"}`, true},

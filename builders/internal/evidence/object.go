@@ -667,8 +667,8 @@ func (c Call) echo(name string, v json.Raw) bool {
 // maxMessage is the size of the largest message of an object whose wording is judged.
 const maxMessage = 600
 
-// only is the rule for an object that consists of a message and perhaps a code. Unless the code indicates success, the
-// wording decides.
+// only is the rule for an object that consists of a message and perhaps a code or one null member. Unless the code
+// indicates success, the wording decides.
 func (c Call) only(o *object, depth int) (Verdict, bool) {
 	asked := ""
 	for _, k := range o.keys {
@@ -704,7 +704,7 @@ func (c Call) only(o *object, depth int) (Verdict, bool) {
 // absent reads the message of an object whose only other member, the thing asked for, is null. A null member that the
 // message doesn't name is an empty field of a record, such as a comment without a reply.
 func (c Call) absent(member, message string, depth int) Verdict {
-	if len(message) >= maxMessage {
+	if len(message) >= maxMessage || matches(message, "none") && !matches(message, "byID") {
 		return Verdict{}
 	}
 	f := c.read(message, depth+1)
