@@ -54,7 +54,7 @@ func (c Call) frame(text string, depth int) (f Verdict, framed bool) {
 		}
 	}
 	l := tail[len(tail)-1]
-	if strings.HasPrefix(l, "</") && len(tail) > 1 {
+	if strings.HasPrefix(l, "</") && len(tail) > 1 && !strings.ContainsAny(tail[len(tail)-2][:1], "[(<") {
 		l = tail[len(tail)-2]
 	}
 	if matches(l, "cutOff") {
@@ -73,18 +73,36 @@ func (c Call) framedWithoutCode(text string, head, tail []string, depth int) (f 
 		body, _, _ := strings.Cut(text, "\n(Open file:")
 		return c.read(body, depth+1), true
 	}
-	if p := tail[last]; last > 0 && strings.ContainsAny(p[len(p)-1:], "$#%") && matches(p, "prompt") {
-		body := strings.TrimRight(strings.TrimSuffix(strings.TrimRight(text, " \n"), p), " \n")
-		if i := strings.LastIndex(body, p+" "); i >= 0 {
-			_, body, _ = strings.Cut(body[i:], "\n")
-		}
-		return c.read(body, depth+1), true
+	if p := tail[last]; last > 0 && strings.ContainsAny(p[len(p)-1:], "$#%") && !strings.Contains(p, "$ ") &&
+		matches(p, "prompt") {
+		return c.screen(strings.TrimSuffix(text, p), depth), true
 	}
 	if strings.HasPrefix(head[0], "$ ") {
 		_, body, _ := strings.Cut(text, "\n")
 		return c.read(body, depth+1), true
 	}
 	return Verdict{}, false
+}
+
+// screen reads the output of the last command on a terminal's screen. Its prompt may differ from the one below, because
+// the command changed the folder.
+func (c Call) screen(text string, depth int) Verdict {
+	const longest = 4096 // bytes of a prompt and the command after it
+	for end := len(text); end > max(0, len(text)-4*window); {
+		start := strings.LastIndexByte(text[:end-1], '\n') + 1
+		var m []string
+		if end-start < longest {
+			m = pattern("prompt").FindStringSubmatch(strings.TrimRight(text[start:end], " \r\n"))
+		}
+		if m != nil {
+			if c.command() == "" && m[1] != "" {
+				c.Arguments = append(json.AppendString(json.Raw(`{"command":`), m[1]), '}')
+			}
+			return c.read(text[end:], depth+1)
+		}
+		end = start
+	}
+	return c.read(text, depth+1)
 }
 
 // codeBelow reads the exit code that a harness appends to the output.

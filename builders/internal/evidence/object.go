@@ -67,9 +67,11 @@ var (
 		resulttype`)
 	envelope = Set(errorKeys, whyKeys, statusKeys, boolKeys, frameKeys)
 	errorKey = Set(errorKeys)
-	// Participles that describe a state rather than the purpose of a call.
+	// Participles and similar words that describe a state rather than the purpose of a call.
 	stateKey = Set(strings.Fields(`enabled required blocked locked expired deprecated verified connected failed closed
-		allowed muted archived suspended truncated cached shared timedout interrupted killed passed matched detected`))
+		allowed muted archived suspended truncated cached shared timedout interrupted killed passed matched detected
+		answered attended compromised damaged duplicated edited featured flagged infected interested married needed
+		occupied outdated paginated pinned recommended refurbished related sorted starred used need seed feed speed red`))
 	// Names that services use for the members of an envelope, mapped to the names used here.
 	alias = map[string]string{
 		"responsecode": "code", "rescode": "code", "retcode": "code", "resultcode": "code", "stat": "status",
@@ -344,8 +346,8 @@ var (
 // wrapper looks inside an object that holds only the result and perhaps labels for it, such as the tool's name.
 func (c Call) wrapper(o *object, depth int) (Verdict, bool) {
 	inner := ""
-	if only := o.keys[0]; len(o.keys) == 1 && (only == "responsestatus" || strings.HasSuffix(only, "response")) &&
-		o.by[only].Kind() == json.Object {
+	if only := o.keys[0]; len(o.keys) == 1 && o.by[only].Kind() == json.Object &&
+		(only == "responsestatus" || matches(o.names[0], "responseType")) {
 		return c.value(o.by[only], depth+1), true
 	}
 	for _, k := range o.keys {
@@ -399,7 +401,7 @@ func (c Call) errorObject(o *object, depth int) (Verdict, bool) {
 	if o.rejectsFields() {
 		return failed("error_object", o.names[0]), true
 	}
-	rule, certain := o.evidence()
+	rule, certain := c.evidence(o)
 	if rule == "" {
 		return c.only(o, depth)
 	}
@@ -453,14 +455,12 @@ var failureKeys = []string{"failurereason", "failuremessage", "errorreason", "st
 
 // evidence returns the rule for the member that indicates a failure. certain means that the member is about this call,
 // not about the item that was queried.
-func (o *object) evidence() (rule string, certain bool) {
+func (c Call) evidence(o *object) (rule string, certain bool) {
 	explained := slices.ContainsFunc(toldKeys, func(k string) bool {
 		return Truthy(o.by[k]) && !isCode(k)
 	})
 	no := slices.ContainsFunc(boolKeys, o.isFalse) || o.isFalse("status")
-	if no && (explained || o.reasoned()) ||
-		slices.ContainsFunc(o.keys, func(k string) bool { return acted(k) && o.isFalse(k) }) &&
-			(explained && o.text("title", "description") == "" || len(o.keys) > 1 && o.reasoned()) {
+	if no && (explained || o.reasoned()) || c.leftUndone(o, explained) {
 		return "status_object", true
 	}
 	for _, k := range statusKeys {
@@ -491,6 +491,18 @@ func (o *object) reasoned() bool {
 	return o.text(failureKeys...) != "" || len(o.keys) == 1 || Truthy(o.by["errorcode"]) ||
 		slices.ContainsFunc(o.keys, func(k string) bool {
 			return strings.Contains(o.text(k), " ") && (remarkKey[k] || refuses(o.text(k)))
+		})
+}
+
+// leftUndone reports whether a member says that the action didn't take place, and another says why. The title or
+// description of a record doesn't, and a remark only does if it reads like a refusal.
+func (c Call) leftUndone(o *object, explained bool) bool {
+	if !slices.ContainsFunc(o.keys, func(k string) bool { return acted(k) && o.isFalse(k) }) {
+		return false
+	}
+	return explained && (o.text("title", "description") == "" || o.text("reason", "error") != "") ||
+		slices.ContainsFunc(o.keys, func(k string) bool {
+			return k != "text" && (remarkKey[k] || len(o.keys) == 2) && c.words(strings.TrimSpace(o.text(k))).Failed
 		})
 }
 
@@ -652,13 +664,21 @@ func (c Call) echo(name string, v json.Raw) bool {
 	return false
 }
 
-// only is the rule for an object that consists of a message and perhaps a code. Unless the code indicates success, the
-// wording decides.
+// maxMessage is the size of the largest message of an object whose wording is judged.
+const maxMessage = 600
+
+// only is the rule for an object that consists of a message and perhaps a code or one null member. Unless the code
+// indicates success, the wording decides.
 func (c Call) only(o *object, depth int) (Verdict, bool) {
-	if slices.ContainsFunc(o.keys, func(k string) bool {
-		return !messageKey[k] && (o.by[k].Kind() != json.Null || errorKey[k])
-	}) {
-		return Verdict{}, true
+	asked := ""
+	for _, k := range o.keys {
+		switch {
+		case messageKey[k]:
+		case o.by[k].Kind() != json.Null || errorKey[k] || asked != "":
+			return Verdict{}, true
+		default:
+			asked = k
+		}
 	}
 	if slices.ContainsFunc(statusKeys, func(k string) bool {
 		n, ok := o.by[k].Int64()
@@ -668,14 +688,30 @@ func (c Call) only(o *object, depth int) (Verdict, bool) {
 	}) {
 		return Verdict{}, true
 	}
+	if asked != "" {
+		return c.absent(asked, o.text("message", "msg", "detail"), depth), true
+	}
 	for _, k := range []string{"message", "msg", "detail", "description", "title"} {
-		if s := o.text(k); s != "" && len(s) < 600 {
+		if s := o.text(k); s != "" && len(s) < maxMessage {
 			if f := c.read(s, depth+1); f.Failed || k != "description" {
 				return f, true
 			}
 		}
 	}
 	return Verdict{}, true
+}
+
+// absent reads the message of an object whose only other member, the thing asked for, is null. A null member that the
+// message doesn't name is an empty field of a record, such as a comment without a reply.
+func (c Call) absent(member, message string, depth int) Verdict {
+	if len(message) >= maxMessage || matches(message, "none") && !matches(message, "byID") {
+		return Verdict{}
+	}
+	f := c.read(message, depth+1)
+	if f.Failed && (f.by == "form" || len(member) > 2 && holdsWord(strings.ToLower(message), member)) {
+		return f
+	}
+	return Verdict{}
 }
 
 // Truthy reports whether a value is present and not null, false, 0, blank or empty.

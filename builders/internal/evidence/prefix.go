@@ -45,7 +45,8 @@ func (t *text) prefix() Verdict {
 		first = strings.TrimLeft(t.head[1], "│╷ \t")
 	}
 	if !matches(first, "prefixed") || matches(first, "logName") || matches(first, "figure") {
-		if t.one() && (matches(first, "blames") || matches(first, "reply") && !matches(first, "told")) &&
+		if t.one() && (matches(first, "blames") && t.startingLike(first) < 2 ||
+			matches(first, "reply") && !matches(first, "told")) &&
 			!matches(first, "figure") && !matches(first, "logLine") {
 			return failed("error_prefix", first)
 		}
