@@ -50,8 +50,7 @@ type Options struct {
 // NAT's evaluation wrote its output.
 func Find(ctx context.Context, opt Options) (*Inputs, error) {
 	f := &finder{Options: opt, in: &Inputs{
-		scores: opt.Scores, rules: opt.Rules, limit: opt.Limit, PassedOver: opt.PassedOver,
-		lower: lowerBuilder(opt.Config), models: asksForPolicy(opt.Config),
+		opt: opt, PassedOver: opt.PassedOver, lower: lowerBuilder(opt.Config), models: asksForPolicy(opt.Config),
 	}}
 	if err := f.choose(ctx); err != nil {
 		return nil, err
