@@ -27,7 +27,7 @@ import (
 type Options struct {
 	Config    *config.Config
 	From      []string          // paths; empty means the configuration's
-	Source    string            // `_type` of the source; empty means the configuration's, or the one that matches the input
+	Source    string            // `_type` of the source; empty means the configuration's, or the input's
 	Map       map[string]string // meanings of the input's keys
 	Compat    compat.Mode
 	NumRuns   int    // num_runs
