@@ -22,7 +22,8 @@ func TestPluginsStartTogether(t *testing.T) {
 		fmt.Fprintf(&blocks, "  b%d: {_type: p%d/x}\n", i, i)
 		fmt.Fprintf(&names, "b%d, ", i)
 	}
-	text := fmt.Sprintf("plugins:\n%strajectory_builders:\n%sfinetuning: {enabled: true, trajectory_builder: [%s], output_dir: o}\n",
+	text := fmt.Sprintf("plugins:\n%strajectory_builders:\n%sfinetuning:\n"+
+		"  {enabled: true, trajectory_builder: [%s], output_dir: o}\n",
 		programs.String(), blocks.String(), strings.TrimSuffix(names.String(), ", "))
 	c, found := config.Parse("c.yml", []byte(text), config.Options{Types: builtin.Types(), Run: true})
 	if finding.Failed(found) {
