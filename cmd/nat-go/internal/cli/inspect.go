@@ -39,7 +39,7 @@ func newInspectCmd() *cobra.Command {
 				return listLogs(cmd)
 			}
 			if model.Policy != "" && model.Tokenizer == "" {
-				return exit.Usagef("--policy %s: --tokenizer is empty: expected the folder of the model's tokenizer", model.Policy)
+				return exit.Usagef("--tokenizer is empty: expected the folder of the tokenizer of %s", model.Policy)
 			}
 			var err error
 			if in.Map, err = inspect.KeyMap(keys); err != nil {
