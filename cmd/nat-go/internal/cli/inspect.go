@@ -38,6 +38,9 @@ func newInspectCmd() *cobra.Command {
 			if len(paths) == 0 {
 				return listLogs(cmd)
 			}
+			if model.Policy != "" && model.Tokenizer == "" {
+				return exit.Usagef("--tokenizer is empty: expected the folder of the tokenizer of %s", model.Policy)
+			}
 			var err error
 			if in.Map, err = inspect.KeyMap(keys); err != nil {
 				return err

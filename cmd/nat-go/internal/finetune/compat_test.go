@@ -108,7 +108,8 @@ func TestCompatContinuesAfterAFailedCollectionRun(t *testing.T) {
 		dataFiles(t, dir)); d != "" {
 		t.Error(d)
 	}
-	if got := string(readFile(t, filepath.Join(dir, "trajectories_run1.json"))); !strings.Contains(got, `"run_id": "x_run2"`) {
+	got := string(readFile(t, filepath.Join(dir, "trajectories_run1.json")))
+	if !strings.Contains(got, `"run_id": "x_run2"`) {
 		t.Errorf("the second collection is not that of run 2: %s", got)
 	}
 	if got := string(readFile(t, filepath.Join(dir, "trajectories.json"))); !strings.Contains(got, `"reward": 0.0,`) {

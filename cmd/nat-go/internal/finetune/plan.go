@@ -84,7 +84,6 @@ type part struct {
 // merging is the merge of a plan's shards into one run.
 type merging struct {
 	*shards.Parts
-	run    runfolder.Folder  // folder of the merged run
 	ranges []recordlog.Range // ranges of the merged log for the shards to write, if writing is left to the shards
 	leave  bool              // only divide the rows among the shards, which will write them
 	cut    *shards.Cut       // how an earlier merge divided the rows; nil if they haven't been divided

@@ -177,7 +177,7 @@ func (r sharding) lockShard(context.Context) (err error) {
 	return exit.Cant("clean up the folder of the shard", r.run.lock.Sweep())
 }
 
-// finishShard closes the books of a shard that was built, and writes its manifest.
+// finishShard closes the account of a shard that was built, and writes its manifest.
 func (r sharding) finishShard(ctx context.Context) error {
 	if err := r.run.out.Close(); err != nil {
 		return exit.Environmentf("can't write the list of drops: %w", err)

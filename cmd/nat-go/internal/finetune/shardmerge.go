@@ -27,7 +27,7 @@ func openMerge(ctx context.Context, how Request, env stage.Env) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &merging{Parts: p.divided, run: p.folder, leave: how.LeaveWriting}
+	m := &merging{Parts: p.divided, leave: how.LeaveWriting}
 	p.made, p.command = "shard merge", "shard merge "+string(m.Dir)
 	if err := m.CheckComplete(); err != nil {
 		return p, err
@@ -89,8 +89,7 @@ func (r merger) joinShards(ctx context.Context) error {
 		r.run.plugins.Builders = append(r.run.plugins.Builders, b)
 	}
 	m := r.run.plan.merging
-	rows := r.run.writing(m.run)
-	rows.Parts = m.shares
+	rows := r.run.writing(r.run.plan.folder)
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() (err error) {
 		if m.cut != nil { // writing was left to the shards

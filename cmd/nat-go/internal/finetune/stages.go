@@ -126,7 +126,7 @@ func (r *run) building() build.Stage {
 		b.Rules.Name = p.exampleOf
 	} else if s != nil {
 		if b.Spill = s.spill; s.stage == shards.Group {
-			b.Order, b.Spilled = true, s.addTo
+			b.Spilled = s.addTo
 		}
 	}
 	if m := p.merging; m != nil && m.leave {
@@ -182,24 +182,24 @@ func (r *run) curate(ctx context.Context) (err error) {
 }
 
 func (r *run) write(ctx context.Context) (err error) {
-	w := r.writing(r.plan.folder)
-	if m := r.plan.merging; m != nil {
-		w.Parts, w.Joined = m.shares, m.rows
-	}
-	r.out.made.Dataset, err = w.Run(ctx)
+	r.out.made.Dataset, err = r.writing(r.plan.folder).Run(ctx)
 	return err
 }
 
 // writing returns the stage that writes the rows of the log in a folder.
 func (r *run) writing(log runfolder.Folder) write.Stage {
 	p := r.plan
-	return write.Stage{
+	w := write.Stage{
 		Account: r.out.Account, Folder: p.folder, Compat: p.Compat, Tokens: r.tokens != nil, CopyTo: p.copyTo,
 		Spec: dataset.Spec{
 			Dir: p.folder.Dataset(), Log: log.Records(), Decisions: r.decisions, Formats: p.formats,
 			Options: p.options, Gates: p.gates(), Ready: r.out.Know,
 		},
 	}
+	if m := p.merging; m != nil {
+		w.Parts, w.Joined = m.shares, m.rows
+	}
+	return w
 }
 
 func (r *run) collate(ctx context.Context) error {

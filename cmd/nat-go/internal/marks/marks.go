@@ -96,27 +96,23 @@ func (m *File) set(mark Mark) {
 	m.changes++
 }
 
-// Matches collects the marks that match the records of a run. The methods of a nil Matches do nothing.
+// Matches collects the marks that match the records of a run.
 type Matches struct {
-	file     *File
-	rejected []uint64
-	seen     map[string]bool // marks that match a record, keyed by their Record field
+	Rejected []uint64 // ordinals of the records with the mark Reject
+
+	file *File           // nil means that there are no marks
+	seen map[string]bool // marks that match a record, keyed by their Record field
 }
 
-// Matches returns Matches without any records. It returns nil if m is nil.
-func (m *File) Matches() *Matches {
-	if m == nil {
-		return nil
-	}
-	return &Matches{file: m, seen: map[string]bool{}}
-}
+// Matches returns Matches without any records. m may be nil.
+func (m *File) Matches() *Matches { return &Matches{file: m, seen: map[string]bool{}} }
 
 // Path returns the path of the marks file.
 func (m *Matches) Path() string { return m.file.path }
 
 // Add records the mark on a record, if there is one.
 func (m *Matches) Add(content [16]byte, ordinal uint64) {
-	if m == nil {
+	if m.file == nil {
 		return
 	}
 	mark, ok := m.file.Get(content)
@@ -125,26 +121,18 @@ func (m *Matches) Add(content [16]byte, ordinal uint64) {
 	}
 	m.seen[mark.Record] = true
 	if mark.Mark == Reject {
-		m.rejected = append(m.rejected, ordinal)
-	}
-}
-
-// Reject calls reject for each rejected record.
-func (m *Matches) Reject(reject func(ordinal uint64)) {
-	if m != nil {
-		for _, ordinal := range m.rejected {
-			reject(ordinal)
-		}
+		m.Rejected = append(m.Rejected, ordinal)
 	}
 }
 
 // Idle returns the records of the marks that don't match any record.
 func (m *Matches) Idle() (idle []string) {
-	if m != nil {
-		for _, mark := range m.file.All() {
-			if !m.seen[mark.Record] {
-				idle = append(idle, mark.Record)
-			}
+	if m.file == nil {
+		return nil
+	}
+	for _, mark := range m.file.All() {
+		if !m.seen[mark.Record] {
+			idle = append(idle, mark.Record)
 		}
 	}
 	return idle

@@ -74,7 +74,7 @@ func (a *Account) Of(s ledger.Stage, unit string) *ledger.Account { return a.Acc
 // MaxListed is the maximum number of drops of each kind in a list of drops. One more line per kind counts the rest.
 const MaxListed = 10_000
 
-// DropKind identifies a kind of drop. The list contains at most listedDrops drops of each kind.
+// DropKind identifies a kind of drop. The list contains at most MaxListed drops of each kind.
 type DropKind struct {
 	stage  ledger.Stage
 	reason ledger.Reason
@@ -116,7 +116,7 @@ func (a *Account) Count(builder, name string, n int64) {
 		counters = map[string]int64{}
 		a.Counters[builder] = counters
 	}
-	if _, known := counters[name]; !known { // all groups use the same few names, so hide is rarely called
+	if _, known := counters[name]; !known { // all groups use the same few names, so Hide is rarely called
 		name = a.Hide(name) // a name from a plugin may contain a secret
 	}
 	counters[name] += n
@@ -134,7 +134,7 @@ func (a *Account) Drop(d ledger.Drop) {
 	a.List(d)
 }
 
-// List adds a drop to dropped.jsonl, but not to the accounts. The close method returns write errors.
+// List adds a drop to dropped.jsonl, but not to the accounts. Close returns write errors.
 func (a *Account) List(d ledger.Drop) {
 	if d.Reason == sdpo.NearMiss {
 		if a.Near[d.Builder] == nil {
@@ -217,7 +217,7 @@ func (a *Account) Close() error {
 	return a.file.Commit()
 }
 
-// Abort discards the list. It does nothing after close.
+// Abort discards the list. It does nothing after Close.
 func (a *Account) Abort() {
 	if a.file != nil {
 		a.file.Abort()

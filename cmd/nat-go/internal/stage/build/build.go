@@ -40,7 +40,7 @@ func (s Stage) Run(ctx context.Context) (*Built, error) {
 		if err := b.openLog(ctx); err != nil || b.log == nil {
 			return err // all groups are already in the log if it is nil
 		}
-		if s.Order {
+		if s.Spilled != nil {
 			if b.order, err = shards.OpenOrder(s.Folder, b.At.Groups); err != nil {
 				b.log.Close()
 				return exit.Cant("continue the record log", err)

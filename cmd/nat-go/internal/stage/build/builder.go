@@ -271,7 +271,10 @@ func (b *Builder) place(g *ttc.Group, example int, d ledger.Drop) ledger.Drop {
 }
 
 // units lists the units that limit doesn't change when it renames a drop's reason.
-var units = []string{stage.UnitCandidate, stage.UnitExample, stage.UnitSite, stage.UnitRollout, stage.UnitTurn, stage.UnitPair, stage.UnitRecord}
+var units = []string{
+	stage.UnitCandidate, stage.UnitExample, stage.UnitSite, stage.UnitRollout, stage.UnitTurn, stage.UnitPair,
+	stage.UnitRecord,
+}
 
 // account is a builder's account for one group.
 type account struct {

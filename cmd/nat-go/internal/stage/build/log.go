@@ -48,11 +48,12 @@ type Stage struct {
 	Inputs     stage.Inputs
 	GroupBytes int64        // maximum size of a group
 	KeepGoing  bool         // whether to use the other collection runs if one fails
-	Order      bool         // whether to keep the positions of the groups for a merge
 	Spill      *group.Spill // stores the examples; nil means that records are built from them
 
-	Spilled func(context.Context, *group.Index) error // adds the examples that other processes stored; may be nil
-	Logged  func(*recordlog.Group, recordlog.Commit)  // called for each group that is already in the log; may be nil
+	// Spilled adds the examples that other processes stored; nil means that there are none. If it is set, the groups'
+	// positions are kept for a merge.
+	Spilled func(context.Context, *group.Index) error
+	Logged  func(*recordlog.Group, recordlog.Commit) // called for each group that is already in the log; may be nil
 }
 
 // Built holds the records, in addition to the record log.
@@ -69,7 +70,7 @@ type recording struct {
 	log     *recordlog.Writer
 	frame   *recordlog.Builder           // frame for the group being logged
 	where   where.Filter[*where.Subject] // selects the records that are used
-	order   *shards.Order                // the positions of the groups in the log; nil unless Stage.Order is set
+	order   *shards.Order                // the positions of the groups in the log; nil unless Stage.Spilled is set
 	scratch []curate.Entry
 }
 
@@ -147,7 +148,7 @@ func (b *recording) continueLog(ctx context.Context, c recordlog.Commit) (err er
 	return nil
 }
 
-// take adds the records of a logged group to curation's index, and everything else in the group to the books.
+// take adds the records of a logged group to curation's index, and everything else in the group to the account.
 func (b *recording) take(g *recordlog.Group) (err error) {
 	if b.scratch, err = b.Index.AddGroup(b.scratch[:0], g, b.Gates); err != nil {
 		return err
@@ -157,7 +158,7 @@ func (b *recording) take(g *recordlog.Group) (err error) {
 	return nil
 }
 
-// book adds a group's drops, accounts and counters to b.books, and calls recordNames for each builder.
+// book adds a group's drops, accounts and counters to the run's account, and calls recordNames for each builder.
 func (b *recording) book(g *recordlog.Group) {
 	for _, d := range g.Drops {
 		b.Drop(d)
@@ -171,8 +172,8 @@ func (b *recording) book(g *recordlog.Group) {
 	}
 }
 
-// bookEntries adds the gate's drops to the books, looks up the marks on the records, and adds a group to NAT's history.
-// The gate's drops are listed later, together with curation's, in log order.
+// bookEntries adds the gate's drops to the account, looks up the marks on the records, and adds a group to NAT's
+// history. The gate's drops are listed later, together with curation's, in log order.
 func (b *recording) bookEntries(g *recordlog.Group, all []curate.Entry) {
 	b.History.Add(g)
 	var passed int64
@@ -190,7 +191,7 @@ func (b *recording) bookEntries(g *recordlog.Group, all []curate.Entry) {
 }
 
 // append builds a group's frame from the source's drops and the builders' results, and adds it to the log, the index
-// and the books.
+// and the account.
 func (b *recording) append(g *ttc.Group, drops []ledger.Drop, results [][]*result) error {
 	f := b.frame
 	f.Begin(g)

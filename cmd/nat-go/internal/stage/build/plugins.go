@@ -53,10 +53,11 @@ func (ps *Plugins) Start(ctx context.Context) error {
 		if ps.started[name] != nil {
 			continue
 		}
-		ps.started[name] = sync.OnceValues(func() (*host.Plugin, error) {
+		start := sync.OnceValues(func() (*host.Plugin, error) {
 			return startPlugin(ctx, name, ps.Config, lock, ps.Env)
 		})
-		go func() { _, _ = ps.started[name]() }()
+		ps.started[name] = start
+		go func() { _, _ = start() }() // not ps.started, which the loop still changes
 	}
 	return nil
 }

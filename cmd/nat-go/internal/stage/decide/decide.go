@@ -31,7 +31,7 @@ type Stage struct {
 	*stage.Account
 	Folder     runfolder.Folder
 	Index      *curate.Index
-	Marks      *marks.Matches // a user's marks on the records; nil means none
+	Marks      *marks.Matches // a user's marks on the records
 	Benchmarks *Benchmarks    // nil means none
 	Seen       source.Stats   // statistics of the inputs
 
@@ -95,7 +95,9 @@ func (s Stage) decide(ctx context.Context) (*curate.Decisions, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.Marks.Reject(d.Reject)
+	for _, ordinal := range s.Marks.Rejected {
+		d.Reject(ordinal)
+	}
 	return d, exit.Cant("write the decisions", durable.Save(s.Folder.Decisions(), d.Write))
 }
 

@@ -27,7 +27,7 @@ import (
 type Options struct {
 	Config    *config.Config
 	From      []string          // paths; empty means the configuration's
-	Source    string            // `_type` of the source; empty means the configuration's, or the one that matches the input
+	Source    string            // `_type` of the source; empty means the configuration's, or the input's
 	Map       map[string]string // meanings of the input's keys
 	Compat    compat.Mode
 	NumRuns   int    // num_runs
@@ -50,8 +50,7 @@ type Options struct {
 // NAT's evaluation wrote its output.
 func Find(ctx context.Context, opt Options) (*Inputs, error) {
 	f := &finder{Options: opt, in: &Inputs{
-		scores: opt.Scores, rules: opt.Rules, limit: opt.Limit, PassedOver: opt.PassedOver,
-		lower: lowerBuilder(opt.Config), models: asksForPolicy(opt.Config),
+		opt: opt, PassedOver: opt.PassedOver, lower: lowerBuilder(opt.Config), models: asksForPolicy(opt.Config),
 	}}
 	if err := f.choose(ctx); err != nil {
 		return nil, err

@@ -14,7 +14,6 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
-	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
 // A reader reads at most this many bytes ahead in an input, because queued examples take up memory. The higher limit
@@ -36,10 +35,8 @@ type Inputs struct {
 	Prove    source.Prove
 	CanProve bool
 
-	scores *readers.Scores
-	rules  *readers.ScoreRules
-	limit  int64
-	paths  []string
+	opt   Options
+	paths []string
 	// The field as holds all named paths if the source reads them as one input; paths then holds one joined string.
 	as      []string
 	where   where.Filter[*where.Subject] // selects the examples that are used
@@ -149,16 +146,16 @@ func (in *Inputs) bounds(k int) (from source.Cursor, end int64) {
 	if p := in.parts[k]; p != nil {
 		return p.From, p.To.Row
 	}
-	return from, in.limit
+	return from, in.opt.Limit
 }
 
 // score gives an example the scores of the rules and the score files.
 func (in *Inputs) score(ex *ttc.Example) {
-	if in.rules != nil {
-		in.rules.Give(ex)
+	if in.opt.Rules != nil {
+		in.opt.Rules.Give(ex)
 	}
-	if in.scores != nil {
-		in.scores.Give(ex)
+	if in.opt.Scores != nil {
+		in.opt.Scores.Give(ex)
 	}
 }
 

@@ -164,8 +164,8 @@ func Choose(c *config.Config, name string) (config.Block, error) {
 	b := c.Adapter()
 	if name != "" {
 		if b = adapterNamed(c, name); b == nil && name != filesAdapter.Name {
-			return filesAdapter, exit.Usagef("--trainer-adapter %s: no such entry under trainer_adapters; `files` needs none",
-				name)
+			return filesAdapter, exit.Usagef(
+				"--trainer-adapter %s: no such entry under trainer_adapters; `files` needs none", name)
 		}
 	}
 	if b == nil || name == filesAdapter.Name {

@@ -51,13 +51,13 @@ func (s Stage) Run(ctx context.Context) (written []runfolder.Written, err error)
 	if err != nil {
 		return nil, exit.Environmentf("can't write NAT's trajectories: %w", err)
 	}
-	if s.Parts == nil {
+	if written = s.Joined; s.Parts == nil {
 		written, err = dataset.Write(ctx, s.spec(s.Account, func(_, end uint64) {
 			s.Tell(stage.Progress{Step: "write", Done: int64(end), Total: int64(d.Len()), Unit: stage.UnitRecord})
 		}))
 	}
 	for _, p := range s.Parts {
-		if written = s.Joined; err == nil {
+		if err == nil {
 			err = s.Replay(dropsOf(p.Folder))
 		}
 	}
@@ -165,7 +165,8 @@ const maxOmitted = 5
 func (s Stage) warnOfOmitted(w runfolder.Written) {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(w.Omitted)) {
-		parts = append(parts, fmt.Sprintf("%s in %s", terminal.Line(name), ledger.Quantity(w.Omitted[name], stage.UnitRecord)))
+		records := ledger.Quantity(w.Omitted[name], stage.UnitRecord)
+		parts = append(parts, fmt.Sprintf("%s in %s", terminal.Line(name), records))
 	}
 	if more := len(parts) - maxOmitted; more > 0 {
 		parts = append(parts[:maxOmitted], fmt.Sprintf("and %d others", more))
