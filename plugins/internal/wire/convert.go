@@ -96,20 +96,14 @@ func whole[P int64 | uint32, T ~int | ~uint16 | ~uint8](c *converter, p *P, v *T
 
 // choice converts an enum value, which must be between 0 and last.
 func choice[P ~int32, T ~uint8](c *converter, what string, p *P, v *T, last P) {
-	if c.to != nil {
+	switch {
+	case c.to != nil:
 		*p = P(*v)
-	} else {
-		*v = enum[T](c, what, int32(*p), int32(last))
+	case *p < 0 || *p > last:
+		c.fail("unknown %s %d", what, *p)
+	default:
+		*v = T(*p)
 	}
-}
-
-// enum validates an enum value, which must be between 0 and last.
-func enum[T ~uint8](c *converter, what string, v, last int32) T {
-	if v < 0 || v > last {
-		c.fail("unknown %s %d", what, v)
-		return 0
-	}
-	return T(v)
 }
 
 // nested returns a nested message. If it is absent, nested adds it when writing, and returns an empty message when
