@@ -228,8 +228,8 @@ func (r *Row) Prompts() (chosen, rejected int, same bool) {
 // Encoded is a row for a spool. It holds the row's encoding, or the location where the encoding is stored. Rows are
 // encoded in parallel by the workers that make them, and are then added to the spool one by one.
 //
-// A caller that stores an encoding elsewhere, Bytes long with the hash Sum, sets the fields File and Offset; the caller
-// of Add sets Ordinal and Group if they weren't known when the row was made. The other fields are kept as JSON.
+// A caller that stores an encoding elsewhere uses Append, which sets Sum, keeps the row's facts as JSON, and sets File
+// and Offset after reading the JSON. It also sets Ordinal and Group unless they were known when the row was made.
 type Encoded struct {
 	entry
 	data []byte // nil if the encoding is stored elsewhere

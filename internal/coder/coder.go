@@ -73,24 +73,40 @@ func (c *Coder) Take(n uint64) []byte {
 	return c.Buf[from:c.at:c.at]
 }
 
-// Natural codes a number that is never negative.
-func Natural[T ~int | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint32 | ~uint64](c *Coder, v *T) {
-	if c.Reading {
-		*v = T(c.Next())
-	} else {
+// Natural codes a number that is never negative. When reading, a number that T can't hold is an error, except that a
+// forged 64-bit number may become negative.
+func Natural[T ~int | ~int32 | ~int64 | ~uint16 | ~uint32 | ~uint64](c *Coder, v *T) {
+	if !c.Reading {
 		c.Append(uint64(*v))
+		return
+	}
+	n := c.Next()
+	if *v = T(n); uint64(*v) != n {
+		c.failRange()
 	}
 }
 
-// Integer codes a number that may be negative.
+// Integer codes a number that may be negative. When reading, a number that T can't hold is an error.
 func Integer[T ~int | ~int32 | ~int64](c *Coder, v *T) {
-	if c.Reading {
-		n := c.Next()
-		*v = T(int64(n>>1) ^ -int64(n&1))
-	} else {
+	if !c.Reading {
 		c.Buf = binary.AppendVarint(c.Buf, int64(*v))
+		return
+	}
+	u := c.Next()
+	n := int64(u>>1) ^ -int64(u&1)
+	if *v = T(n); int64(*v) != n {
+		c.failRange()
 	}
 }
+
+func (c *Coder) failRange() {
+	if c.Err == nil {
+		c.Err = errRange
+	}
+	c.Fail()
+}
+
+var errRange = errors.New("number out of range")
 
 // Octet codes a single byte.
 func Octet[T ~uint8](c *Coder, v *T) {
@@ -129,11 +145,15 @@ func (c *Coder) Float(v *float64) {
 	}
 }
 
-// Optional codes whether a value is there, and returns it for the caller to code. When reading, it makes a zero value.
+// Optional codes whether *p is there, and reports it so that the caller codes the value. When reading, it sets *p to a
+// new zero value or to nil.
 func Optional[T any](c *Coder, p **T) bool {
 	there := *p != nil
-	if c.Bool(&there); c.Reading && there {
-		*p = new(T)
+	if c.Bool(&there); c.Reading {
+		*p = nil
+		if there {
+			*p = new(T)
+		}
 	}
 	return there
 }
@@ -148,8 +168,8 @@ func (c *Coder) String(s *string) {
 	c.Buf = append(c.Buf, *s...)
 }
 
-// Kept codes a name that outlives the group's memory, because the run's accounts refer to the name. When reading, it
-// copies the name unless s already contains the same name from an earlier group, which is usually the case.
+// Kept is like String, for names that outlive Buf. When reading, it copies the name unless s already contains the same
+// name from an earlier value, which is usually the case.
 func (c *Coder) Kept(s *string) {
 	now := *s
 	if c.String(&now); *s != now {

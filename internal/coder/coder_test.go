@@ -85,7 +85,7 @@ var values = rapid.Custom(func(t *rapid.T) *all {
 // and that data that ends early is an error.
 func TestBothWays(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
-		want, got := values.Draw(t, "values"), &all{}
+		want, got := values.Draw(t, "values"), &all{Maybe: new(0.5)} // Maybe is left from an earlier value
 		var w Coder
 		want.code(&w, "last")
 		room := w.Lists
@@ -108,6 +108,23 @@ func TestBothWays(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestOutOfRange checks that a number which the variable can't hold is an error, instead of becoming another number.
+func TestOutOfRange(t *testing.T) {
+	var w Coder
+	large, least := int64(1<<32), int64(-1<<40)
+	Natural(&w, &large)
+	natural := Reader(w.Buf, nil)
+	if Natural(&natural, new(int32)); natural.Err == nil {
+		t.Error("2^32 was read as an int32")
+	}
+	w = Coder{}
+	Integer(&w, &least)
+	integer := Reader(w.Buf, nil)
+	if Integer(&integer, new(int32)); integer.Err == nil {
+		t.Error("-2^40 was read as an int32")
+	}
 }
 
 func FuzzRead(f *testing.F) {

@@ -96,28 +96,27 @@ func whole[P int64 | uint32, T ~int | ~uint16 | ~uint8](c *converter, p *P, v *T
 
 // choice converts an enum value, which must be between 0 and last.
 func choice[P ~int32, T ~uint8](c *converter, what string, p *P, v *T, last P) {
-	if c.to != nil {
+	switch {
+	case c.to != nil:
 		*p = P(*v)
-	} else {
-		*v = enum[T](c, what, int32(*p), int32(last))
+	case *p < 0 || *p > last:
+		c.fail("unknown %s %d", what, *p)
+	default:
+		*v = T(*p)
 	}
 }
 
-// enum validates an enum value, which must be between 0 and last.
-func enum[T ~uint8](c *converter, what string, v, last int32) T {
-	if v < 0 || v > last {
-		c.fail("unknown %s %d", what, v)
-		return 0
+// nested returns a nested message. If it is absent, nested adds it when writing, and returns an empty message when
+// reading: received messages must not grow after their size was checked.
+func nested[P any](c *converter, p **P) *P {
+	if *p != nil {
+		return *p
 	}
-	return T(v)
-}
-
-// nested returns a nested message, which it creates if it is absent.
-func nested[P any](p **P) *P {
-	if *p == nil {
-		*p = new(P)
+	empty := new(P)
+	if c.to != nil {
+		*p = empty
 	}
-	return *p
+	return empty
 }
 
 // maybe reports whether an optional message is there, and creates its counterpart.
@@ -242,7 +241,7 @@ func (c *converter) example(p *pb.Example, v *ttc.Example) {
 
 func (c *converter) node(p *pb.Node, v *ttc.Node) {
 	whole(c, &p.Parent, &v.Parent)
-	c.message(nested(&p.Message), &v.Message)
+	c.message(nested(c, &p.Message), &v.Message)
 	choice(c, "sampled", &p.Sampled, &v.Sampled, pb.Sampled_SAMPLED_ASSUMED)
 	c.text(&p.Policy, &v.Policy)
 	c.text(&p.FinishReason, &v.FinishReason)
@@ -340,7 +339,7 @@ func written[P, T any](c *converter, v *T, convert func(*converter, *P, *T)) *P 
 
 func received[P, T any](c *converter, p *P, convert func(*converter, *P, *T)) *T {
 	v := new(T)
-	convert(c, nested(&p), v)
+	convert(c, nested(c, &p), v)
 	return v
 }
 
@@ -379,10 +378,10 @@ func (c *converter) read(p *pb.Record) builders.Record {
 }
 
 func (c *converter) preference(p *pb.Preference, v *builders.Preference) {
-	c.head(nested(&p.Head), &v.Head)
-	c.content(nested(&p.Prompt), &v.Prompt)
-	c.content(nested(&p.Chosen), &v.Chosen)
-	c.content(nested(&p.Rejected), &v.Rejected)
+	c.head(nested(c, &p.Head), &v.Head)
+	c.content(nested(c, &p.Prompt), &v.Prompt)
+	c.content(nested(c, &p.Chosen), &v.Chosen)
+	c.content(nested(c, &p.Rejected), &v.Rejected)
 	same(c, &p.Reward, &v.Reward)
 	c.text(&p.ScoreName, &v.ScoreName)
 	same(c, &p.ChosenScore, &v.ChosenScore)
@@ -394,8 +393,8 @@ func (c *converter) preference(p *pb.Preference, v *builders.Preference) {
 }
 
 func (c *converter) demonstration(p *pb.Demonstration, v *builders.Demonstration) {
-	c.head(nested(&p.Head), &v.Head)
-	c.content(nested(&p.Messages), &v.Messages)
+	c.head(nested(c, &p.Head), &v.Head)
+	c.content(nested(c, &p.Messages), &v.Messages)
 	choice(c, "train", &p.Train, &v.Train, pb.Train_TRAIN_FLAGGED)
 	if same(c, &p.Trained, &v.Trained); c.to != nil {
 		p.Trained = slices.Clone(p.Trained) // a builder may reuse its memory before the frame is sent
@@ -414,15 +413,15 @@ func (c *converter) number(p, v **float64) {
 }
 
 func (c *converter) rollout(p *pb.Rollout, v *builders.Rollout) {
-	c.head(nested(&p.Head), &v.Head)
-	c.content(nested(&p.Messages), &v.Messages)
+	c.head(nested(c, &p.Head), &v.Head)
+	c.content(nested(c, &p.Messages), &v.Messages)
 	c.number(&p.Reward, &v.Reward)
 	c.text(&p.Task, &v.Task)
 }
 
 func (c *converter) distillation(p *pb.Distillation, v *builders.Distillation) {
-	c.head(nested(&p.Head), &v.Head)
-	c.content(nested(&p.Messages), &v.Messages)
+	c.head(nested(c, &p.Head), &v.Head)
+	c.content(nested(c, &p.Messages), &v.Messages)
 	each(c, &p.Sites, &v.Sites, siteSize, (*converter).site)
 }
 
@@ -439,8 +438,8 @@ func (c *converter) site(p *pb.Site, v *builders.Site) {
 }
 
 func (c *converter) state(p *pb.State, v *builders.State) {
-	c.head(nested(&p.Head), &v.Head)
-	c.content(nested(&p.Messages), &v.Messages)
+	c.head(nested(c, &p.Head), &v.Head)
+	c.content(nested(c, &p.Messages), &v.Messages)
 	c.text(&p.Task, &v.Task)
 }
 

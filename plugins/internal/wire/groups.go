@@ -167,7 +167,8 @@ func (w *GroupWriter) addPrompt(p *ttc.Prompt) uint32 {
 	}
 	index := w.prompts[key]
 	if index == 0 {
-		w.part.Prompts = append(w.part.Prompts, written(&w.code, p, (*converter).prompt))
+		out := written(&w.code, p, (*converter).prompt) // may begin another part
+		w.part.Prompts = append(w.part.Prompts, out)
 		w.bytes += 12
 		index = uint32(len(w.prompts)) + 1
 		w.prompts[key] = index

@@ -59,7 +59,7 @@ func (d *Description) Describe() *pb.DescribeResponse {
 // ReadDescription reads a plugin's description. Kinds and units unknown to this build are an error.
 func ReadDescription(m *pb.DescribeResponse) (d Description, err error) {
 	c := converter{}
-	c.description(nested(&m), &d)
+	c.description(nested(&c, &m), &d)
 	return d, c.err
 }
 

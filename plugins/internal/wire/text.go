@@ -110,6 +110,9 @@ func (t *textWriter) put(s string) uint32 {
 		}
 		t.err = t.split()
 	}
+	if t.err != nil {
+		return 0 // the rest won't be sent, so don't collect it
+	}
 	t.text = append(t.text, s...)
 	t.ends = append(t.ends, uint32(t.size))
 	*t.frame += len(s) + 4

@@ -455,6 +455,40 @@ func records(g *ttc.Group) *rapid.Generator[builders.Record] {
 	})
 }
 
+// TestNothingIsCollectedAfterAnError checks that the rest of a large group isn't copied once a frame couldn't be sent.
+func TestNothingIsCollectedAfterAnError(t *testing.T) {
+	broken := errors.New("broken pipe")
+	w := NewGroupWriter(func(*pb.BuildRequest) error { return broken })
+	ex := &ttc.Example{}
+	for i := range 64 {
+		text := strings.Repeat(string(rune('A'+i)), FrameBytes)
+		ex.Graph.Nodes = append(ex.Graph.Nodes, ttc.Node{Parent: i - 1, Message: chat.Message{Text: text}})
+	}
+	if err := w.Group(0, &ttc.Group{Examples: []*ttc.Example{ex}}); !errors.Is(err, broken) {
+		t.Errorf("error: %v", err)
+	}
+	if n := cap(w.texts.text); n > 4*FrameBytes {
+		t.Errorf("%d KiB of text were collected", n>>10)
+	}
+}
+
+// TestReadingDoesNotAdd checks that a reader leaves a message as it came: its size was checked before it was decoded.
+func TestReadingDoesNotAdd(t *testing.T) {
+	part := &pb.ResultPart{Records: []*pb.Record{
+		{Kind: &pb.Record_Preference{Preference: &pb.Preference{}}},
+		{Kind: &pb.Record_Demonstration{Demonstration: &pb.Demonstration{}}},
+		{Kind: &pb.Record_State{}},
+	}}
+	before := proto.Clone(part)
+	var r RecordReader
+	if _, err := r.Part(part, &ttc.Group{}); err != nil {
+		t.Fatal(err)
+	}
+	if !proto.Equal(before, part) {
+		t.Errorf("%v became %v", before, part)
+	}
+}
+
 // TestRecordsAreNotRetained checks that a builder may change a record once it is written.
 func TestRecordsAreNotRetained(t *testing.T) {
 	g := &ttc.Group{Examples: []*ttc.Example{{}}}

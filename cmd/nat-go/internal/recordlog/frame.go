@@ -127,8 +127,8 @@ func origin(c *coder.Coder, o *builders.Origin) {
 	}
 	coder.Integer(c, &o.Offset)
 	coder.Octet(c, &o.Fidelity)
-	coder.Natural(c, &o.Gaps)
-	coder.Natural(c, &o.Proofs)
+	coder.Octet(c, &o.Gaps)
+	coder.Octet(c, &o.Proofs)
 	if coder.Optional(c, &o.Sampling) {
 		c.Float(&o.Sampling.Temperature)
 		c.Float(&o.Sampling.TopP)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/nat-go/nat-go/internal/coder"
+	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
@@ -253,6 +254,7 @@ func TestForgedOrigins(t *testing.T) {
 	for name, change := range map[string]func(g *Group){
 		"a negative input":               func(g *Group) { g.Records[0].Origin.Run = -1 },
 		"an input beyond the limit":      func(g *Group) { g.Records[0].Origin.Run = maxRuns },
+		"an unknown fidelity":            func(g *Group) { g.Records[0].Origin.Fidelity = ttc.IDsLogProbs + 1 },
 		"a negative row":                 func(g *Group) { g.Records[0].Origin.Row = -1 },
 		"a drop":                         func(g *Group) { g.Drops = []ledger.Drop{{Run: -1}} },
 		"a drop with a negative count":   func(g *Group) { g.Drops = []ledger.Drop{{Count: -1}} },
