@@ -271,7 +271,7 @@ func (w *walker) object(s *Spec, n, at *yaml.Node, ptr string) (any, bool) {
 		child := ptr + "/" + yamldoc.Escape(key.Value)
 		f := s.Field(key.Value)
 		if f == nil {
-			if !(n == w.top && slices.Contains(w.skip, key.Value)) && s.Formerly(key.Value) == nil {
+			if n != w.top || !slices.Contains(w.skip, key.Value) {
 				w.unknownKey(s, key, val, ptr)
 			}
 			continue
@@ -285,7 +285,6 @@ func (w *walker) object(s *Spec, n, at *yaml.Node, ptr string) (any, bool) {
 			out[f.Name] = v
 		}
 	}
-	w.formerly(n, ptr, s, byField, out)
 	for i := range s.Fields {
 		f := &s.Fields[i]
 		if byField[f.Name] != nil || out[f.Name] != nil {
