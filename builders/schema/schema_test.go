@@ -48,7 +48,7 @@ type block struct {
 
 func parse(t *testing.T, text string) *yamldoc.Document {
 	t.Helper()
-	doc, fs := yamldoc.Parse("c.yml", []byte(text), yamldoc.DefaultLimits)
+	doc, fs := yamldoc.Parse("c.yml", []byte(text))
 	if len(fs) > 0 {
 		t.Fatal(fs)
 	}
@@ -139,7 +139,7 @@ func TestSecretsAreMasked(t *testing.T) {
 		"host: http://x\ntoken: |\n  " + canary + "\n  " + canary + "\nnope: 1",
 	} {
 		t.Run(text, func(t *testing.T) {
-			doc, fs := yamldoc.Parse("c.yml", []byte(text), yamldoc.DefaultLimits)
+			doc, fs := yamldoc.Parse("c.yml", []byte(text))
 			if doc != nil {
 				var v block
 				fs = append(fs, spec.Decode(doc, doc.Root, &v, Options{})...)

@@ -17,8 +17,6 @@ import (
 	"github.com/nat-go/nat-go/internal/secret"
 )
 
-const maxBases = 16
-
 // Load reads a configuration file and everything it inherits from. It returns nil if the file can't be read or parsed.
 func Load(path string, opt Options) (*Config, []finding.Finding) {
 	text, f := readFile(path)
@@ -63,7 +61,6 @@ type loader struct {
 	doc      *yamldoc.Document
 	findings []finding.Finding
 	more     bool            // whether findings were omitted; the last listed finding then says so
-	expanded int             // number of bytes that variables and files have expanded to
 	known    *secret.Values  // values that must not be shown and are at least minSecretLen long
 	broken   map[string]bool // pointers of values that were unavailable; the resulting findings are not reported
 }
@@ -139,7 +136,7 @@ func readFile(path string) ([]byte, *finding.Finding) {
 	}
 	defer f.Close()
 	// The size of a pipe can't be checked before reading.
-	text, err := io.ReadAll(io.LimitReader(f, int64(yamldoc.DefaultLimits.Bytes)+1))
+	text, err := io.ReadAll(io.LimitReader(f, int64(yamldoc.MaxBytes)+1))
 	if err != nil {
 		return fail("the file can't be read: "+reason(err), "check the path")
 	}
@@ -160,7 +157,7 @@ func reason(err error) string {
 // inherit parses text and merges it over its base, which is merged over its own base. above lists the files that led to
 // this one.
 func (l *loader) inherit(name string, text []byte, above []string) *yamldoc.Document {
-	doc, fs := yamldoc.Parse(name, text, yamldoc.DefaultLimits)
+	doc, fs := yamldoc.Parse(name, text)
 	l.add(fs...)
 	if doc == nil {
 		return nil
@@ -198,10 +195,6 @@ func (l *loader) base(name string, value *yaml.Node, above []string) *yamldoc.Do
 			return fail(codeBaseCycle, fmt.Sprintf("%s inherits from itself through %d files", path, len(above)-i),
 				"remove one `base:` from the cycle")
 		}
-	}
-	if len(above) >= maxBases {
-		return fail(codeBaseCycle, fmt.Sprintf("more than %d files inherit from each other", maxBases),
-			"merge some of the files")
 	}
 	text, f := readFile(path)
 	if f != nil {
