@@ -22,7 +22,7 @@ import (
 type Mark struct {
 	Record string `json:"record"`         // hash of the record's content, 32 hex digits
 	Mark   string `json:"mark"`           // Approve or Reject; empty means only a note
-	Note   string `json:"note,omitempty"` // at most maxNote bytes
+	Note   string `json:"note,omitempty"`
 }
 
 // The possible marks.
@@ -31,10 +31,8 @@ const (
 	Reject  = "reject"
 )
 
-const (
-	maxNote  = 4 << 10
-	maxBytes = 64 << 20 // maximum size of a marks file
-)
+// maxBytes is the maximum size of a marks file.
+const maxBytes = 64 << 20
 
 // InvalidError is the error for an invalid mark.
 type InvalidError struct{ error }
@@ -81,9 +79,6 @@ func (m *Mark) check() error {
 	}
 	if m.Mark != "" && m.Mark != Approve && m.Mark != Reject {
 		return InvalidError{fmt.Errorf("invalid mark %q: expected %s, %s", m.Mark, Approve, Reject)}
-	}
-	if len(m.Note) > maxNote {
-		return InvalidError{fmt.Errorf("note has %d bytes; the maximum is %d", len(m.Note), maxNote)}
 	}
 	return nil
 }
@@ -132,9 +127,6 @@ func (m *File) write() error {
 			return err
 		}
 		return nil
-	}
-	if text.Len() > maxBytes {
-		return fmt.Errorf("too many marks in %s: %d bytes, the maximum is %d", m.path, text.Len(), maxBytes)
 	}
 	return durable.WriteOutput(m.path, text.Bytes()) // the path may be a link to marks that several runs share
 }
