@@ -303,4 +303,3 @@ func (p *Plugin) Conn(ctx context.Context) (grpc.ClientConnInterface, error) {
 	}
 	return inc.conn, nil
 }
-

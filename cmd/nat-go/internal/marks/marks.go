@@ -20,8 +20,8 @@ import (
 
 // Mark is a user's decision on a record. It is a line in a marks file.
 type Mark struct {
-	Record string `json:"record"`         // hash of the record's content, 32 hex digits
-	Mark   string `json:"mark"`           // Approve or Reject; empty means only a note
+	Record string `json:"record"` // hash of the record's content, 32 hex digits
+	Mark   string `json:"mark"`   // Approve or Reject; empty means only a note
 	Note   string `json:"note,omitempty"`
 }
 
