@@ -75,19 +75,16 @@ func Setup(nodes []*ttc.Node) int {
 // SameSetup reports whether two rollouts began with the same messages.
 func SameSetup(a, b []*ttc.Node) bool {
 	n := Setup(a)
-	if n != Setup(b) || n > 0 && !sameNode(a[n-1], b[n-1]) { // the last one, from a user, differs most often
-		return false
-	}
-	return slices.EqualFunc(a[:n], b[:n], sameNode)
+	return n == Setup(b) && slices.EqualFunc(a[:n], b[:n], sameNode)
 }
 
 // SameSystem reports whether two rollouts began with the same system prompt, regardless of their users' messages.
 func SameSystem(a, b []*ttc.Node) bool {
-	return slices.EqualFunc(system(a), system(b), sameNode)
+	return slices.EqualFunc(System(a), System(b), sameNode)
 }
 
-// system returns the system messages before the first message the model wrote.
-func system(nodes []*ttc.Node) (out []*ttc.Node) {
+// System returns the system messages before the first message the model wrote.
+func System(nodes []*ttc.Node) (out []*ttc.Node) {
 	for _, n := range nodes[:Setup(nodes)] {
 		if n.Message.Role == "system" || n.Message.Role == "developer" {
 			out = append(out, n)

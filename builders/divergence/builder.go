@@ -80,14 +80,14 @@ func (b *Builder) Build(ctx context.Context, g *ttc.Group, to builders.Output) e
 // rollouts, whose users phrase things differently, are grouped by tools and system prompt.
 func groupComparable(fit []*rollout) (sets [][]*rollout) {
 	var rest []*rollout
-	for _, set := range setups(fit, pairs.SameSetup) {
+	for _, set := range setups(fit, begins, pairs.SameSetup) {
 		if len(set) > 1 {
 			sets = append(sets, set)
 		} else {
 			rest = append(rest, set[0])
 		}
 	}
-	return append(sets, setups(rest, pairs.SameSystem)...)
+	return append(sets, setups(rest, pairs.System, pairs.SameSystem)...)
 }
 
 // usable returns an example as a rollout, or the reason it can't be compared.
