@@ -261,7 +261,7 @@ func (w *walker) object(s *Spec, n, at *yaml.Node, ptr string) (any, bool) {
 		child := ptr + "/" + yamldoc.Escape(key.Value)
 		f := s.Field(key.Value)
 		if f == nil {
-			if n != w.top || !slices.Contains(w.skip, key.Value) {
+			if !(n == w.top && slices.Contains(w.skip, key.Value)) && s.Formerly(key.Value) == nil {
 				w.unknownKey(s, key, val, ptr)
 			}
 			continue
@@ -275,6 +275,7 @@ func (w *walker) object(s *Spec, n, at *yaml.Node, ptr string) (any, bool) {
 			out[f.Name] = v
 		}
 	}
+	w.formerly(n, ptr, s, byField, out)
 	for i := range s.Fields {
 		f := &s.Fields[i]
 		if byField[f.Name] != nil || out[f.Name] != nil {

@@ -15,4 +15,5 @@ const (
 	codeTwice      = "NG1211"
 	codeLength     = "NG1212"
 	CodePattern    = "NG1213"
+	codeFormer     = "NG1219"
 )

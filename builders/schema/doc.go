@@ -23,6 +23,7 @@
 //	scalar    "true" on a list: a single value is read as a list of one
 //	alias     other accepted names of the key, comma separated
 //	aka       names that users write by mistake; a finding suggests the right one
+//	was       settings of earlier versions that the field has replaced, comma separated: key=value:new form
 //	open      "true" on an object: unknown keys are accepted
 //
 // The struct becomes a Spec; the Spec becomes a JSON Schema (which a plugin sends to the host, and from which the host

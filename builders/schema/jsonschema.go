@@ -142,6 +142,14 @@ func (s *Spec) objectSchema(m map[string]any) {
 		if len(f.Aliases) > 0 {
 			p["x-alias"] = f.Aliases
 		}
+		var was []string
+		for _, old := range f.Former {
+			was = append(was, old.String())
+			props[old.Key] = map[string]any{"description": "now a value of " + f.Name, "x-alias-of": f.Name}
+		}
+		if was != nil {
+			p["x-was"] = was
+		}
 		props[f.Name] = p
 		for _, a := range f.Aliases {
 			props[a] = map[string]any{"description": "another name of " + f.Name, "x-alias-of": f.Name}
@@ -340,9 +348,13 @@ func (r *schemaReader) object(s *Spec, m map[string]any, depth int) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
+		was, err := formers(stringsOf(p["x-was"]))
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
 		s.Fields = append(s.Fields, Field{
 			Name: name, Spec: spec, Required: slices.Contains(required, name),
-			Aliases: stringsOf(p["x-alias"]), Aka: stringsOf(p["x-aka"]),
+			Aliases: stringsOf(p["x-alias"]), Aka: stringsOf(p["x-aka"]), Former: was,
 		})
 	}
 	return nil

@@ -41,7 +41,7 @@ type block struct {
 	Extra   any            `yaml:"extra"`
 	Alpha   float32        `yaml:"sdpo_weight" alias:"alpha"`
 	Runs    uint8          `yaml:"runs" default:"1"`
-	Level   string         `yaml:"level" default:"low" validate:"oneof=low mid high"`
+	Level   string         `yaml:"level" default:"low" validate:"oneof=low mid high" was:"high_level=true:high,low_level=true:low,low_level=false:mid"`
 	Peer    string         `yaml:"peer" validate:"hostname"`
 	Key     string         `yaml:"key" validate:"required_with=Peer"`
 }
@@ -123,6 +123,39 @@ func TestFindings(t *testing.T) {
 }
 
 // TestSecretsAreMasked checks every printer with a declared secret, one under a misspelt key, and text that isn't YAML.
+// TestFormerSettings: a setting that another has replaced still counts, says how to write it now, and is refused beside
+// its new form. What comes through a JSON Schema knows them too.
+func TestFormerSettings(t *testing.T) {
+	copied, err := FromJSONSchema(MustOf(block{}).JSONSchema())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for in, want := range map[string][2]string{
+		"low_level: false":                   {"mid", "warning NG1219: low_level: false is now level: mid (write `level: mid` instead)"},
+		"low_level: true\nhigh_level: true":  {"high", "write `level: high` instead"},
+		"high_level: true\nlow_level: false": {"high", "write `level: mid` instead"},
+		"high_level: false":                  {"low", "high_level has been replaced by level, and high_level: false has no effect (remove it)"},
+		"high_level: false\nlow_level: true": {"low", "low_level: true is now level: low"},
+		"low_level: often":                   {"low", "error NG1219: low_level has been replaced by level (write level: one of"},
+		"level: mid\nlow_level: true":        {"mid", `error NG1211: "level" and "low_level" are the same setting`},
+	} {
+		for name, spec := range map[string]*Spec{"struct": MustOf(block{}), "schema": copied} {
+			doc := parse(t, "host: http://x\n"+in+"\n")
+			v, fs := spec.Value(doc, doc.Root, Options{})
+			var lines []string
+			for _, f := range fs {
+				lines = append(lines, fmt.Sprintf("%s %s: %s (%s)", f.Severity, f.Code, f.Message, f.Fix))
+			}
+			if got := strings.Join(lines, "\n"); !strings.Contains(got, want[1]) {
+				t.Errorf("%s, %q: got %s, want %s", name, in, got, want[1])
+			}
+			if got := v.(map[string]any)["level"]; got != want[0] {
+				t.Errorf("%s, %q: the level is %v, want %s", name, in, got, want[0])
+			}
+		}
+	}
+}
+
 func TestSecretsAreMasked(t *testing.T) {
 	const canary = "c4n4ry"
 	spec := MustOf(block{})

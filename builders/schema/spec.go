@@ -88,6 +88,7 @@ type Field struct {
 	Required bool
 	Aliases  []string // other accepted names
 	Aka      []string // names that users write by mistake
+	Former   []Former // settings of earlier versions that the field has replaced; if several are set, the first wins
 
 	index []int // index of the struct field
 }
@@ -246,6 +247,9 @@ func fieldOf(f reflect.StructField, name string, open map[reflect.Type]bool) (Fi
 		return Field{}, err
 	}
 	field := Field{Name: name, Spec: spec, Aliases: words(f.Tag.Get("alias")), Aka: words(f.Tag.Get("aka"))}
+	if field.Former, err = formers(words(f.Tag.Get("was"))); err != nil {
+		return Field{}, err
+	}
 	spec.Doc, spec.Example = f.Tag.Get("doc"), f.Tag.Get("example")
 	spec.Secret = spec.Secret || f.Tag.Get("secret") == "true"
 	spec.Nullable = spec.Nullable || f.Tag.Get("nullable") == "true"

@@ -23,7 +23,7 @@ type Config struct {
 
 	Leaks string `yaml:"answer_in_prompt" default:"drop" validate:"oneof=drop keep" doc:"answers given away by prompts"`
 
-	FailedCalls FailedCalls `yaml:"failed_calls" aka:"mask_failed_calls,skip_failed_calls" default:"context" validate:"oneof=context train remove" doc:"how to treat failed tool calls. context: failed calls and their results are kept unchanged, but the turns that made the calls are not trained; train: those turns are trained, too; remove: failed calls and their results are cut, so later turns are trained in a context that the model didn't have; such records are graded partial and counted; if token ids were recorded, remove works like context"`
+	FailedCalls FailedCalls `yaml:"failed_calls" default:"context" validate:"oneof=context train remove" was:"mask_failed_calls=true:context,skip_failed_calls=true:remove,skip_failed_calls=false:train" doc:"how to treat failed tool calls. context: failed calls and their results are kept unchanged, but the turns that made the calls are not trained; train: those turns are trained, too; remove: failed calls and their results are cut, so later turns are trained in a context that the model didn't have; such records are graded partial and counted; if token ids were recorded, remove works like context"`
 
 	TrainReasoning bool `yaml:"train_reasoning" default:"true" doc:"train a trained turn's reasoning, too, as the model wrote it before its answer; false: keep it as context only, for reasoning that is a summary or another model's. Row formats that can't mask part of a turn refuse such turns"`
 

@@ -136,7 +136,7 @@ func (l *loader) specAt(path []string) (*schema.Spec, *finding.Finding) {
 		switch section.Kind {
 		case schema.Object:
 			f := section.Field(path[at])
-			if f == nil && section.Open {
+			if f == nil && (section.Open || section.Formerly(path[at]) != nil) {
 				return nil, nil
 			}
 			if f == nil {
