@@ -17,6 +17,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 )
 
@@ -92,7 +93,7 @@ func (s *Server) known(host string) bool {
 func (s *Server) Serve(ctx context.Context, r *Run) error {
 	server := httpServer(ctx, s.handler(r))
 	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
-	err := server.Serve(s.listener)
+	err := server.Serve(&door{Listener: s.listener})
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}
@@ -105,6 +106,9 @@ func httpServer(ctx context.Context, h http.Handler) *http.Server {
 		Handler: h, MaxHeaderBytes: 64 << 10,
 		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
 		BaseContext: func(net.Listener) context.Context { return ctx },
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return context.WithValue(ctx, visitorKey{}, c)
+		},
 		// The server's messages, such as failures to accept connections, aren't useful to the user, and may come every
 		// second.
 		ErrorLog: log.New(io.Discard, "", 0),
@@ -120,6 +124,9 @@ func (s *Server) handler(r *Run) http.Handler {
 			if subtle.ConstantTimeCompare([]byte(req.Header.Get(tokenHeader)), []byte(s.token)) != 1 {
 				http.Error(w, "missing or wrong token: open the link that nat-go view printed", http.StatusForbidden)
 				return
+			}
+			if v, ok := req.Context().Value(visitorKey{}).(*visitor); ok {
+				v.door.forget(v)
 			}
 			a, err := answerTo(req)
 			if lines, ok := a.(streamed); ok && err == nil {
@@ -162,4 +169,55 @@ func (s *Server) guard(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, req)
 	})
+}
+
+// maxStrangers is the maximum number of open connections that haven't shown the token. A browser opens six, and a
+// process may be allowed only a few descriptors.
+const maxStrangers = 32
+
+// door accepts connections. If more than maxStrangers of them haven't shown the token, it closes the oldest of those
+// connections, so that clients without the token can't keep the user out.
+type door struct {
+	net.Listener
+	mu        sync.Mutex
+	strangers []*visitor // the oldest first
+}
+
+// visitor is a connection that a door accepted.
+type visitor struct {
+	net.Conn
+	door *door
+}
+
+type visitorKey struct{}
+
+// Accept implements net.Listener.
+func (d *door) Accept() (net.Conn, error) {
+	c, err := d.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	v := &visitor{c, d}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.strangers = append(d.strangers, v); len(d.strangers) > maxStrangers {
+		_ = d.strangers[0].Conn.Close()
+		d.strangers = slices.Delete(d.strangers, 0, 1)
+	}
+	return v, nil
+}
+
+// Close implements net.Conn.
+func (v *visitor) Close() error {
+	v.door.forget(v)
+	return v.Conn.Close()
+}
+
+// forget removes a connection from strangers when the connection is closed or has shown the token.
+func (d *door) forget(v *visitor) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if i := slices.Index(d.strangers, v); i >= 0 {
+		d.strangers = slices.Delete(d.strangers, i, i+1)
+	}
 }

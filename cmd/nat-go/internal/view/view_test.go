@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -390,7 +391,7 @@ func TestGuard(t *testing.T) {
 }
 
 // TestStrangersKeepNobodyOut: 200 connections without the token, idle or in the middle of a request, don't slow down
-// who has it: the page, its files and every endpoint are there within a second.
+// who has it, even with few descriptors: the page, its files and every endpoint are there within a second.
 func TestStrangersKeepNobodyOut(t *testing.T) {
 	s, err := Listen("127.0.0.1:0", false)
 	if err != nil {
@@ -403,6 +404,7 @@ func TestStrangersKeepNobodyOut(t *testing.T) {
 	go func() { done <- s.Serve(ctx, run) }()
 	pages := everyPage(t, run)
 	addr := s.listener.Addr().String()
+	var strangers []net.Conn
 	for i := range 200 {
 		c, err := net.Dial("tcp", addr)
 		if err != nil {
@@ -414,6 +416,7 @@ func TestStrangersKeepNobodyOut(t *testing.T) {
 			request = request[:20]
 		}
 		_, _ = c.Write([]byte(request))
+		strangers = append(strangers, c)
 		if i%20 == 0 {
 			for _, page := range pages {
 				if took := visit(t, s, page); took > time.Second {
@@ -421,6 +424,19 @@ func TestStrangersKeepNobodyOut(t *testing.T) {
 				}
 			}
 		}
+	}
+	gone := 0
+	for end := time.Now().Add(10 * time.Second); gone < len(strangers)-maxStrangers && time.Now().Before(end); {
+		gone = 0
+		for _, c := range strangers { // the last may wait to be accepted
+			_ = c.SetReadDeadline(time.Now().Add(5 * time.Millisecond))
+			if _, err := io.Copy(io.Discard, c); err == nil || errors.Is(err, syscall.ECONNRESET) {
+				gone++
+			}
+		}
+	}
+	if gone < len(strangers)-maxStrangers {
+		t.Errorf("%d of %d strangers had to leave", gone, len(strangers))
 	}
 	http.DefaultClient.CloseIdleConnections()
 	stop()
