@@ -65,8 +65,11 @@ func Plain(m *chat.Message) (string, bool) {
 // maxCanonical is the depth down to which values are canonicalised; deeper ones are used as written.
 const maxCanonical = 64
 
+// maxMembers is the maximum number of members of an object that is canonicalised; larger ones are used as written.
+const maxMembers = 10_000
+
 // AppendCanonical appends a value in a form that equal values share: keys sorted, no white space, numbers by value. It
-// appends very deep values as written.
+// appends very deep or large values as written.
 func AppendCanonical(b []byte, v json.Raw) []byte { return appendCanonical(b, v, 0) }
 
 func appendCanonical(b []byte, v json.Raw, depth int) []byte {
@@ -82,7 +85,9 @@ func appendCanonical(b []byte, v json.Raw, depth int) []byte {
 		var all []member
 		for k, val := range v.Members() {
 			key, _ := k.Text()
-			all = append(all, member{key, val})
+			if all = append(all, member{key, val}); len(all) > maxMembers {
+				return append(b, v...)
+			}
 		}
 		slices.SortStableFunc(all, func(x, y member) int { return strings.Compare(x.key, y.key) })
 		b = append(b, '{')

@@ -107,6 +107,9 @@ func (s *Storage) Create(ctx context.Context, path string, data []byte) error {
 	if err != nil {
 		return err
 	}
+	if len(data) > maxPut {
+		return &Error{Path: path, What: "the object is too large for a single request", final: true}
+	}
 	if err := s.CanCreate(ctx, path); err != nil {
 		return err
 	}

@@ -119,7 +119,7 @@ func layout(tensors []Tensor, metadata map[string]string) ([]byte, error) {
 		switch {
 		case t.DType.Size() == 0:
 			return nil, fmt.Errorf("tensor %q: unknown item type %q", t.Name, t.DType)
-		case !ok || n*t.DType.Size() != len(t.Data):
+		case !ok || n*t.DType.Size() != len(t.Data) || len(t.Shape) > maxDims:
 			return nil,
 				fmt.Errorf("tensor %q: %d bytes of %s don't fill shape %v", t.Name, len(t.Data), t.DType, t.Shape)
 		case t.Name == "__metadata__" || !utf8.ValidString(t.Name):
@@ -141,6 +141,9 @@ func layout(tensors []Tensor, metadata map[string]string) ([]byte, error) {
 	b.Truncate(b.Len() - 1) // remove the line break that Encode appended
 	for b.Len()%8 != 0 {
 		b.WriteByte(' ')
+	}
+	if b.Len()-8 > maxHeaderBytes || len(entries) > maxTensors {
+		return nil, fmt.Errorf("header is too large: %d bytes for %d tensors; the limits are %d and %d", b.Len()-8, len(entries), maxHeaderBytes, maxTensors)
 	}
 	binary.LittleEndian.PutUint64(b.Bytes(), uint64(b.Len()-8))
 	return b.Bytes(), nil

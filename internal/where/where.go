@@ -125,6 +125,9 @@ func Parse[S any](text string, fields []Field[S]) (f Filter[S], err error) {
 			err = wrong
 		}
 	}()
+	if len(p.text) > maxLength {
+		p.fail(0, 1, "", "filter of %d characters: expected at most %d", len(p.text), maxLength)
+	}
 	if p.next(); p.token.is("") {
 		return f, nil
 	}
@@ -143,6 +146,9 @@ func Parse[S any](text string, fields []Field[S]) (f Filter[S], err error) {
 	}
 	return f, nil
 }
+
+// maxLength is the maximum number of characters in a filter.
+const maxLength = 10_000
 
 // Error describes a fault in a filter, with its position.
 type Error struct {

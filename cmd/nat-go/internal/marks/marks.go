@@ -20,9 +20,9 @@ import (
 
 // Mark is a user's decision on a record. It is a line in a marks file.
 type Mark struct {
-	Record string `json:"record"` // hash of the record's content, 32 hex digits
-	Mark   string `json:"mark"`   // Approve or Reject; empty means only a note
-	Note   string `json:"note,omitempty"`
+	Record string `json:"record"`         // hash of the record's content, 32 hex digits
+	Mark   string `json:"mark"`           // Approve or Reject; empty means only a note
+	Note   string `json:"note,omitempty"` // at most maxNote bytes
 }
 
 // The possible marks.
@@ -31,8 +31,10 @@ const (
 	Reject  = "reject"
 )
 
-// maxBytes is the maximum size of a marks file.
-const maxBytes = 64 << 20
+const (
+	maxNote  = 4 << 10
+	maxBytes = 64 << 20 // maximum size of a marks file
+)
 
 // InvalidError is the error for an invalid mark.
 type InvalidError struct{ error }
@@ -79,6 +81,9 @@ func (m *Mark) check() error {
 	}
 	if m.Mark != "" && m.Mark != Approve && m.Mark != Reject {
 		return InvalidError{fmt.Errorf("invalid mark %q: expected %s, %s", m.Mark, Approve, Reject)}
+	}
+	if len(m.Note) > maxNote {
+		return InvalidError{fmt.Errorf("note has %d bytes; the maximum is %d", len(m.Note), maxNote)}
 	}
 	return nil
 }
@@ -127,6 +132,9 @@ func (m *File) write() error {
 			return err
 		}
 		return nil
+	}
+	if text.Len() > maxBytes {
+		return fmt.Errorf("too many marks in %s: %d bytes, the maximum is %d", m.path, text.Len(), maxBytes)
 	}
 	return durable.WriteOutput(m.path, text.Bytes()) // the path may be a link to marks that several runs share
 }

@@ -151,6 +151,7 @@ func TestInvalidFiles(t *testing.T) {
 		"another mark":  `{"record":"` + a + `","mark":"maybe"}`,
 		"torn":          `{"record":"` + a + `","mark":"reject"}` + "\n" + `{"record":"`,
 		"a list":        `[]`,
+		"a long note":   `{"record":"` + a + `","mark":"","note":"` + strings.Repeat("x", maxNote+1) + `"}`,
 		"NUL":           "\x00",
 		"a wrong type":  `{"record":1}`,
 		"invalid UTF-8": `{"record":"` + "\xff" + `"}`,
