@@ -19,6 +19,9 @@ import (
 // maxExpanded limits the size of one scalar after its variables or its file have been expanded.
 const maxExpanded = 1 << 20
 
+// maxExpandedAll limits the total expanded size of a configuration's scalars.
+const maxExpandedAll = 16 << 20
+
 // expandAll expands the references in the sections that nat-go reads. An unset variable in eval, or in a builder,
 // trainer or adapter that finetuning doesn't select, only causes a warning, so that a data set can be built without the
 // credentials of services that the run doesn't use.
@@ -80,7 +83,7 @@ var natReference = regexp.MustCompile(`\$\{([^:}]+)(?::-([^}]*))?\}`)
 // if a reference is malformed, a variable without a default is not set, or the text becomes too long.
 func Expand(written string, getenv func(string) (string, bool)) (text string, ok bool) {
 	ok = true
-	text, fits := replaceReferences(reference, written, func(ref, name, fallback string) string {
+	text, fits := replaceReferences(reference, written, maxExpanded, func(ref, name, fallback string) string {
 		switch value, set := getenv(name); {
 		case name != "" && set:
 			return value
@@ -115,6 +118,9 @@ func (l *loader) substitute(n *yaml.Node, ptr string, severity finding.Severity)
 	if l.opt.Compat {
 		pattern = natReference
 	}
+	if l.expanded > maxExpandedAll { // already reported
+		return "", false
+	}
 	said, ok := map[string]bool{}, true
 	fail := func(ref string, f finding.Finding) {
 		if ok = false; said[ref] { // report each variable once, even if the text refers to it a thousand times
@@ -126,7 +132,7 @@ func (l *loader) substitute(n *yaml.Node, ptr string, severity finding.Severity)
 		}
 		l.add(f)
 	}
-	text, fits := replaceReferences(pattern, n.Value, func(ref, name, fallback string) string {
+	text, fits := replaceReferences(pattern, n.Value, maxExpanded, func(ref, name, fallback string) string {
 		if strings.TrimSpace(name) == "" {
 			fail(ref, newError(codeReference, "write ${NAME} or ${NAME:-default}; for a literal ${ write $${",
 				"unterminated or unnamed variable reference: %s", ref))
@@ -152,13 +158,31 @@ func (l *loader) substitute(n *yaml.Node, ptr string, severity finding.Severity)
 			"the variable's value is not UTF-8 text, or is larger than %s", schema.Size(maxExpanded).String()))
 		return "", false
 	}
+	if !l.spend(n, ptr, len(text)) {
+		return "", false
+	}
 	return text, ok
 }
 
+// spend adds size to the number of bytes that variables and files have expanded to. It returns false if the total
+// exceeds the limit, which exists because a short file can refer to a long variable a hundred thousand times.
+func (l *loader) spend(n *yaml.Node, ptr string, size int) bool {
+	before := l.expanded
+	if l.expanded += size; l.expanded <= maxExpandedAll {
+		return true
+	}
+	if before <= maxExpandedAll { // reported once
+		l.report(n, ptr, newError(codeReference,
+			"check the variables' values, or give the path of a file where a setting accepts one", "%s",
+			"the values of variables and files are larger than "+schema.Size(maxExpandedAll).String()+" in all"))
+	}
+	return false
+}
+
 // replaceReferences replaces the matches of a pattern in text. It returns false if the result would be longer than
-// maxExpanded.
+// maxLen.
 func replaceReferences(
-	pattern *regexp.Regexp, text string, value func(ref, name, fallback string) string,
+	pattern *regexp.Regexp, text string, maxLen int, value func(ref, name, fallback string) string,
 ) (_ string, fits bool) {
 	var b strings.Builder
 	at := 0
@@ -175,12 +199,12 @@ func replaceReferences(
 		} else {
 			b.WriteString(value(group(0), group(1), group(2)))
 		}
-		if b.Len() > maxExpanded {
+		if b.Len() > maxLen {
 			return "", false
 		}
 	}
 	b.WriteString(text[at:])
-	return b.String(), b.Len() <= maxExpanded
+	return b.String(), b.Len() <= maxLen
 }
 
 // fileExtensions lists the file extensions that NAT accepts.
@@ -210,7 +234,7 @@ func (l *loader) readValue(n *yaml.Node, ptr string) {
 			"use a text file of at most 1 MiB; the path is relative to the configuration file")
 	case !utf8.Valid(text):
 		fail("the file is not UTF-8 text", "save it as UTF-8")
-	default:
+	case l.spend(n, ptr, len(text)):
 		l.doc.Rewrite(n, string(text))
 		n.Tag = "!!str"
 	}

@@ -113,3 +113,19 @@ func TestHostileFiles(t *testing.T) {
 		})
 	}
 }
+
+// TestManyBases checks that inheritance terminates, whatever the files say.
+func TestManyBases(t *testing.T) {
+	dir := t.TempDir()
+	for i := range 40 {
+		name := func(i int) string { return strings.Repeat("x", i+1) + ".yml" }
+		if err := os.WriteFile(filepath.Join(dir, name(i)), []byte("base: "+name(i+1)+"\nfinetuning: {}\n"),
+			0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, fs := Load(filepath.Join(dir, "x.yml"), Options{})
+	if len(fs) == 0 || !finding.Failed(fs) || fs[len(fs)-1].Code != codeBaseCycle && fs[0].Code != codeBaseCycle {
+		t.Error(fs)
+	}
+}

@@ -46,6 +46,12 @@ func TestLargeFilesEnd(t *testing.T) {
 			codeReference,
 		},
 		{
+			"a long variable in many",
+			"sources: {a: {_type: workflow_output, path: [" + strings.Repeat("'${LONG}',", n) + "]}}",
+			250,
+			codeReference,
+		},
+		{
 			"a long text, aliased",
 			"sources: {a: {_type: workflow_output, path: [&x '" + value + "'" + strings.Repeat(",*x", n) + "]}}",
 			120,

@@ -17,6 +17,8 @@ import (
 	"github.com/nat-go/nat-go/internal/secret"
 )
 
+const maxBases = 16
+
 // Load reads a configuration file and everything it inherits from. It returns nil if the file can't be read or parsed.
 func Load(path string, opt Options) (*Config, []finding.Finding) {
 	text, f := readFile(path)
@@ -61,6 +63,7 @@ type loader struct {
 	doc      *yamldoc.Document
 	findings []finding.Finding
 	more     bool            // whether findings were omitted; the last listed finding then says so
+	expanded int             // number of bytes that variables and files have expanded to
 	known    *secret.Values  // values that must not be shown and are at least minSecretLen long
 	broken   map[string]bool // pointers of values that were unavailable; the resulting findings are not reported
 }
@@ -195,6 +198,10 @@ func (l *loader) base(name string, value *yaml.Node, above []string) *yamldoc.Do
 			return fail(codeBaseCycle, fmt.Sprintf("%s inherits from itself through %d files", path, len(above)-i),
 				"remove one `base:` from the cycle")
 		}
+	}
+	if len(above) >= maxBases {
+		return fail(codeBaseCycle, fmt.Sprintf("more than %d files inherit from each other", maxBases),
+			"merge some of the files")
 	}
 	text, f := readFile(path)
 	if f != nil {

@@ -22,6 +22,7 @@ var ours = []string{
 const (
 	maxBytes = 4 << 20
 	maxNodes = 200_000
+	maxBases = 16
 )
 
 // writeCopy returns NAT's configuration in a form that `nat eval` accepts, with the output folder set. It returns an
@@ -81,8 +82,9 @@ func merged(ctx context.Context, path string, seen []string) (*yaml.Node, error)
 	if err != nil {
 		return nil, err
 	}
-	if slices.Contains(seen, abs) {
-		return nil, source.Failure(path, "inherits from itself: "+strings.Join(append(seen, abs), " -> "), "", nil)
+	if slices.Contains(seen, abs) || len(seen) == maxBases {
+		files := strings.Join(append(seen, abs), " -> ")
+		return nil, source.Failure(path, "inherits from itself, or via too many files: "+files, "", nil)
 	}
 	root, err := parse(ctx, path)
 	if err != nil {

@@ -38,6 +38,7 @@ type attack struct {
 	name   string
 	config string                // of finetune.yml
 	files  map[string]string     // beside it
+	env    []string              // added to the environment
 	args   []string              // finetune run --config-file finetune.yml --run-id r by default
 	pipe   func(io.Writer) error // what comes through the pipe in.json or, if so named, in.jsonl
 	input  func(io.Writer) error // what comes through standard input
@@ -83,7 +84,7 @@ func (a *attack) run(t *testing.T) {
 		args = []string{"finetune", "run", "--config-file", "finetune.yml", "--run-id", "r"}
 	}
 	// Beside the program is the plugin acme.
-	cmd := b.Command([]string{"PATH=" + filepath.Dir(b.Exe) + ":" + os.Getenv("PATH")}, args...)
+	cmd := b.Command(append([]string{"PATH=" + filepath.Dir(b.Exe) + ":" + os.Getenv("PATH")}, a.env...), args...)
 	said := &tail{}
 	cmd.Stdout, cmd.Stderr = said, said
 	if a.pipe != nil {
@@ -234,6 +235,7 @@ func inputAttacks() []attack {
 		}
 	}
 	head := `[{"id": "a", "question": "`
+	long := []string{"LONG=" + strings.Repeat("x", 100_000)}
 	manifest := map[string]string{"out/r/manifest.json": "-> /dev/zero", "out/r/records/begun.json": "-> /dev/zero"}
 	// Input within all limits that takes the most memory for its size.
 	entries := func(n int, begin, entry, between, end string) func(io.Writer) error {
@@ -299,6 +301,14 @@ func inputAttacks() []attack {
 	compat := []string{"finetune", "run", "--config-file", "finetune.yml", "--run-id", "r", "--compat", "nat"}
 	named := func(source string) string { return fmt.Sprintf(memoryConfig, source+", path: in.json") }
 	return []attack{
+		{name: "variables", config: fmt.Sprintf(memoryConfig, "workflow_output, path: ["+strings.Repeat(`"${LONG}",`, 100_000)+"]"), env: long, code: 2, says: "larger than 16MiB in all"},
+		{
+			name:   "variables in lines",
+			config: config + "collator: {template_kwargs: {a: [" + strings.Repeat("\"${LONG}\",\n", 100_000) + "]}}",
+			env:    long,
+			code:   2,
+			says:   "larger than 16MiB in all",
+		},
 		{name: "one entry", config: named("workflow_output"), pipe: many(head, "x", `"}]`, 1<<10), code: 1, says: "example_too_large"},
 		{name: "one entry to tell what it is", config: config, args: from, pipe: many(head, "x", `"}]`, 1<<10), code: 1, says: "one value is larger than the limit"},
 		{
