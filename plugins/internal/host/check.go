@@ -36,6 +36,8 @@ func checkRecord(g *ttc.Group, r builders.Record, kinds []builders.Kind) (ledger
 const (
 	maxReason = 64
 	maxDetail = 1000
+	// maxDropped bounds the number of drops in a group: a larger number is implausible.
+	maxDropped = 1 << 32
 )
 
 // units lists the valid values of a drop's unit.
@@ -76,6 +78,18 @@ func cut(s string, limit int) string {
 		return s
 	}
 	return strings.ToValidUTF8(s[:limit], "") + "..."
+}
+
+// countDrops returns an error if more drops are reported than a group could have.
+func countDrops(drops []ledger.Drop) error {
+	var n int64
+	for i := range drops {
+		if n += min(drops[i].N(), maxDropped); n >= maxDropped {
+			return fmt.Errorf("%d or more drops for one group, more than a group can have",
+				int64(maxDropped))
+		}
+	}
+	return nil
 }
 
 // groupDrop returns the drop of a whole group for one builder.

@@ -225,6 +225,10 @@ func (s *Session) answer(j *job, r *wire.Results, reuse func()) {
 	for i := range r.Drops {
 		cleanDrop(&r.Drops[i], s.plugin.spec, s.name)
 	}
+	if err := countDrops(r.Drops); err != nil {
+		s.failed(j, err.Error(), "")
+		return
+	}
 	kept := r.Records[:0]
 	held := spans{group: j.group}
 	for _, rec := range r.Records {
