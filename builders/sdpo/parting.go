@@ -3,6 +3,8 @@ package sdpo
 import (
 	"cmp"
 	"fmt"
+	"math"
+	mathbits "math/bits"
 	"regexp"
 	"slices"
 	"strings"
@@ -116,25 +118,37 @@ func (c *crowd) value() value {
 	return value{(c.sum + c.lost) / float64(c.rollouts) / scale, c.rollouts}
 }
 
+// bits is a set of rollouts, identified by their positions in the lineup.
+type bits []uint64
+
+func (b bits) has(at int) bool { return b[at/64]>>(at%64)&1 != 0 }
+func (b bits) add(at int)      { b[at/64] |= 1 << (at % 64) }
+func (b bits) remove(at int)   { b[at/64] &^= 1 << (at % 64) }
+
 // lineup is a task's rollouts, ordered by their writes, so that rollouts that reached the same state are neighbours.
 type lineup struct {
 	all    []*course
 	alone  []crowd   // one crowd for each rollout
+	words  []crowd   // one crowd for every 64 rollouts, which share a word of bits
 	ranked []*course // the rollouts, from the best to the worst
 }
 
 // state is a point reached by all rollouts with the same writes so far.
 type state struct {
 	from, to, written int // the rollouts are all[from:to] in the lineup; written counts the writes of each so far
-	reads             map[int]reading
+	reads             map[int]*reading
 	after             map[int]*state // by course.next
 }
 
-// reading is a read that rollouts performed at a state: the rollouts' positions in the lineup, by result.
-type reading map[int][]int
+// reading is a read that rollouts performed at a state.
+type reading struct {
+	got   map[int][]int // positions of the rollouts in the lineup, by result
+	times int
+	made  bits // the same rollouts as a set; nil if there are few
+}
 
 func newLineup(all []*course) *lineup {
-	l := &lineup{slices.Clone(all), make([]crowd, len(all)), slices.Clone(all)}
+	l := &lineup{slices.Clone(all), make([]crowd, len(all)), make([]crowd, len(all)/64+1), slices.Clone(all)}
 	slices.SortStableFunc(l.ranked, func(x, y *course) int { return cmp.Compare(y.reward, x.reward) })
 	for rank, c := range l.ranked {
 		c.rank = rank
@@ -144,6 +158,7 @@ func newLineup(all []*course) *lineup {
 	})
 	for i, c := range l.all {
 		l.alone[i] = crowd{rollouts: 1, best: c.rank, sum: c.reward * scale}
+		l.words[i/64].add(&l.alone[i])
 	}
 	return l
 }
@@ -165,22 +180,36 @@ func (l *lineup) next(s *state, key int) *state {
 	return s.after[key]
 }
 
-// readings returns the reads that the rollouts in a state performed.
-func (l *lineup) readings(s *state) map[int]reading {
+// reading returns the results that the rollouts in a state got for a read, or nil if none of them got a result other
+// than the given one.
+func (l *lineup) reading(s *state, d *deed) *reading {
 	if s.reads == nil {
-		s.reads = map[int]reading{}
+		s.reads = map[int]*reading{}
 		for at := s.from; at < s.to; at++ {
 			for key, result := range l.all[at].reads[s.written] {
 				r := s.reads[key]
 				if r == nil {
-					r = reading{}
+					r = &reading{got: map[int][]int{}}
 					s.reads[key] = r
 				}
-				r[result] = append(r[result], at)
+				r.got[result] = append(r.got[result], at)
+				r.times++
 			}
 		}
 	}
-	return s.reads
+	r := s.reads[d.key]
+	if r == nil || len(r.got) == 1 && r.got[d.result] != nil {
+		return nil
+	}
+	if r.made == nil && r.times > len(l.all)/64 {
+		r.made = make(bits, len(l.all)/64+1)
+		for _, some := range r.got {
+			for _, at := range some {
+				r.made.add(at)
+			}
+		}
+	}
+	return r
 }
 
 // comparison compares a rollout with the others for its task.
@@ -188,20 +217,33 @@ type comparison struct {
 	*lineup
 	at   int // position of the rollout in the lineup
 	here *state
-	rest []bool // by position in the lineup: whether a rollout of the state never got a different result
+	rest bits // the state's rollouts that never got a different result
 }
 
 // read removes the rollouts that got a different result for a read.
 func (c *comparison) read(d *deed) {
-	for result, some := range c.readings(c.here)[d.key] {
-		if result == d.result {
-			continue
+	r := c.reading(c.here, d)
+	if r == nil {
+		return
+	}
+	if r.made == nil {
+		for result, some := range r.got {
+			for _, at := range some {
+				if result != d.result {
+					c.rest.remove(at)
+				}
+			}
 		}
-		for _, at := range some {
-			c.rest[at] = false
+	} else {
+		same := slices.DeleteFunc(slices.Clone(r.got[d.result]), func(at int) bool { return !c.rest.has(at) })
+		for i := c.here.from / 64; i <= c.here.to/64; i++ {
+			c.rest[i] &^= r.made[i]
+		}
+		for _, at := range same {
+			c.rest.add(at)
 		}
 	}
-	c.rest[c.at] = true
+	c.rest.add(c.at)
 }
 
 // leave advances to the state after the rollout's next write, and returns the rollouts that are still in the same
@@ -211,13 +253,24 @@ func (c *comparison) leave(key int) crowd {
 	self, here := c.all[c.at], c.here
 	c.here = c.next(here, key)
 	var after, gone crowd
-	for at := here.from; at < here.to; at++ {
+	for i := here.from / 64; i <= here.to/64; i++ {
+		from, to, whole := i*64, i*64+64, c.rest[i] == math.MaxUint64
 		switch {
-		case !c.rest[at]:
-		case c.here.from <= at && at < c.here.to:
-			after.add(&c.alone[at])
-		default:
-			gone.add(&c.alone[at])
+		case whole && c.here.from <= from && to <= c.here.to:
+			after.add(&c.words[i])
+			continue
+		case whole && (to <= c.here.from || c.here.to <= from):
+			gone.add(&c.words[i])
+			continue
+		}
+		for left := c.rest[i]; left != 0; left &= left - 1 {
+			at := from + mathbits.TrailingZeros64(left)
+			if c.here.from <= at && at < c.here.to {
+				after.add(&c.alone[at])
+			} else {
+				gone.add(&c.alone[at])
+				c.rest.remove(at)
+			}
 		}
 	}
 	before := after
@@ -236,7 +289,7 @@ func (c *comparison) leave(key int) crowd {
 // as a better one, don't diverge.
 func part(all []*course) {
 	l := newLineup(all)
-	begin, rest := &state{to: len(all)}, make([]bool, len(all))
+	begin, rest := &state{to: len(all)}, make(bits, len(all)/64+1)
 	for at, self := range l.all {
 		if self.reward == l.ranked[0].reward {
 			self.why = noBetterSibling
@@ -244,8 +297,9 @@ func part(all []*course) {
 		}
 		c := comparison{lineup: l, at: at, here: begin, rest: rest}
 		for i := range rest {
-			rest[i] = true
+			rest[i] = math.MaxUint64
 		}
+		rest[len(all)/64] = 1<<(len(all)%64) - 1
 		left := crowd{rollouts: len(all)}
 		for i := range self.deeds {
 			if d := &self.deeds[i]; !d.writes {
