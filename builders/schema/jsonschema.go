@@ -269,17 +269,14 @@ func (r *schemaReader) kindOf(m map[string]any, depth int) (*Spec, error) {
 	if t, ok := m["type"].(string); ok {
 		types = []string{t}
 	}
-	if len(types) > 1 && m["format"] != formatSize {
-		var of []any
-		for _, t := range types {
-			one := maps.Clone(m)
-			one["type"] = t
-			of = append(of, one)
-		}
-		return r.union(of, depth)
+	s := &Spec{Kind: Any}
+	if i := slices.Index(types, "null"); i >= 0 {
+		s.Nullable = true
+		types = slices.Delete(types, i, i+1)
 	}
-	s := &Spec{Kind: Any, Nullable: slices.Contains(types, "null")}
-	types = slices.DeleteFunc(types, func(t string) bool { return t == "null" })
+	if len(types) > 1 && m["format"] != formatSize {
+		return r.manyTypes(m, types, s.Nullable, depth)
+	}
 	if len(types) == 0 {
 		s.Nullable = true
 		if enum := stringsOf(m["enum"]); len(enum) > 0 {
@@ -293,6 +290,19 @@ func (r *schemaReader) kindOf(m map[string]any, depth int) (*Spec, error) {
 		return s, nil
 	}
 	return s, r.typed(s, types[0], m, depth)
+}
+
+// manyTypes reads a schema with {"type": ["string", "integer"]} as a union.
+func (r *schemaReader) manyTypes(m map[string]any, types []string, null bool, depth int) (*Spec, error) {
+	u := &Spec{Kind: Union, Nullable: null}
+	for _, t := range types {
+		o := &Spec{}
+		if err := r.typed(o, t, m, depth); err != nil {
+			return nil, err
+		}
+		u.OneOf = append(u.OneOf, o)
+	}
+	return u, nil
 }
 
 func (r *schemaReader) typed(s *Spec, typ string, m map[string]any, depth int) error {

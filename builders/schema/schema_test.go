@@ -399,3 +399,18 @@ func TestAbsentValuesStayNil(t *testing.T) {
 		t.Errorf("-want +got\n%s", diff)
 	}
 }
+
+// TestSeveralTypes checks that a text stays a text if a plugin's schema also allows a list of texts: the plugin, not
+// nat-go, decides what a single text means.
+func TestSeveralTypes(t *testing.T) {
+	spec, err := FromJSONSchema([]byte(`{"type": ["string", "array"], "items": {"type": "string"}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{"a: x": `"x"`, "a: [x]": `["x"]`} {
+		doc := parse(t, text)
+		if got, found := spec.JSON(doc, doc.Root.Content[1], Options{}); string(got) != want {
+			t.Errorf("%s: got %s, want %s; %v", text, got, want, found)
+		}
+	}
+}
