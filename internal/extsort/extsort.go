@@ -12,6 +12,10 @@ import (
 // DefaultMemory is the default budget of a sorter, in bytes.
 const DefaultMemory = 32 << 20
 
+// minRead is the minimum number of bytes of a run that a single read should return: it bounds the number of runs merged
+// at once.
+const minRead = 64 << 10
+
 // Sorter collects entries and returns them in byte order. It is not safe for concurrent use.
 type Sorter struct {
 	width  int
@@ -27,8 +31,12 @@ type Sorter struct {
 	err  error
 }
 
-// run is a sorted range of the file.
-type run struct{ off, len int64 }
+// run is a sorted range of the file. Runs on one level are merged into a single run on the next, so that the number
+// read at once stays bounded.
+type run struct {
+	off, len int64
+	level    int
+}
 
 // New returns a sorter for entries of width bytes. Entries and scratch space use at most memory bytes (0 means
 // DefaultMemory). Beyond that, the sorter writes runs to a temporary file in dir (if empty, the system's folder for
@@ -110,7 +118,7 @@ func (s *Sorter) All() iter.Seq2[[]byte, error] {
 				}
 			}
 		default:
-			m := newMerge(s)
+			m := newMerge(s, s.runs, s.rows)
 			for row, err := m.next(); row != nil || err != nil; row, err = m.next() {
 				if !yield(row, err) || err != nil {
 					return
@@ -140,7 +148,7 @@ func (s *Sorter) sort() {
 	}
 }
 
-// spill writes the rows in memory as a run.
+// spill writes the rows in memory as a run, and merges runs if there are too many at one level.
 func (s *Sorter) spill() error {
 	if s.file == nil {
 		f, err := spool.New(s.dir)
@@ -150,8 +158,63 @@ func (s *Sorter) spill() error {
 		s.file = f
 	}
 	s.sort()
-	s.runs = append(s.runs, run{s.file.Size(), int64(len(s.rows))})
-	_, err := s.file.Append(s.rows)
+	r := run{off: s.file.Size(), len: int64(len(s.rows))}
+	if err := s.write(s.rows); err != nil {
+		return err
+	}
+	s.rows = s.rows[:0]
+	s.runs = append(s.runs, r)
+	for {
+		level := s.topLevel()
+		if len(level) < s.fanIn() {
+			return nil
+		}
+		if err := s.compact(level); err != nil {
+			return err
+		}
+	}
+}
+
+// topLevel returns the trailing runs that share the last one's level.
+func (s *Sorter) topLevel() []run {
+	i := len(s.runs) - 1
+	for i > 0 && s.runs[i-1].level == s.runs[i].level {
+		i--
+	}
+	return s.runs[i:]
+}
+
+func (s *Sorter) fanIn() int { return max(2, min(s.limit/minRead, 256)) }
+
+// compact merges the last runs, all of one level, into one run of the next level at the end of the file.
+func (s *Sorter) compact(tail []run) error {
+	merged := run{off: s.file.Size(), level: tail[0].level + 1}
+	m := newMerge(s, tail, nil)
+	out := s.rows[:0:cap(s.rows)] // empty after a spill, so it can serve as the merge's output buffer
+	for {
+		row, err := m.next()
+		if err != nil {
+			return err
+		}
+		if row == nil || len(out) == cap(out) {
+			if err := s.write(out); err != nil {
+				return err
+			}
+			merged.len += int64(len(out))
+			out = out[:0]
+		}
+		if row == nil {
+			break
+		}
+		out = append(out, row...)
+	}
+	s.file.Release(tail[0].off, merged.off-tail[0].off)
+	s.runs = append(s.runs[:len(s.runs)-len(tail)], merged)
+	return nil
+}
+
+func (s *Sorter) write(b []byte) error {
+	_, err := s.file.Append(b)
 	if err == nil {
 		err = s.file.Flush()
 	}
@@ -159,7 +222,6 @@ func (s *Sorter) spill() error {
 		return fmt.Errorf("cannot sort %d entries: writing the temporary file failed after %d bytes: %w",
 			s.count, s.file.Size(), err)
 	}
-	s.rows = s.rows[:0]
 	return nil
 }
 
@@ -177,18 +239,18 @@ type cursor struct {
 	rest     []byte // rows that have been read but not returned
 }
 
-func newMerge(s *Sorter) *merge {
+func newMerge(s *Sorter, runs []run, memory []byte) *merge {
 	m := &merge{width: s.width}
-	room := max(1, len(s.spare)/s.width/len(s.runs)) * s.width
-	for i, r := range s.runs {
+	room := max(1, len(s.spare)/s.width/max(1, len(runs))) * s.width
+	for i, r := range runs {
 		buf := s.spare[min(i*room, len(s.spare)):min((i+1)*room, len(s.spare))]
 		if len(buf) < s.width { // more runs than scratch rows, which happens only if the budget is absurdly small
 			buf = make([]byte, s.width)
 		}
 		m.cursors = append(m.cursors, &cursor{file: s.file, off: r.off, end: r.off + r.len, buf: buf})
 	}
-	if len(s.rows) > 0 {
-		m.cursors = append(m.cursors, &cursor{rest: s.rows})
+	if len(memory) > 0 {
+		m.cursors = append(m.cursors, &cursor{rest: memory})
 	}
 	return m
 }

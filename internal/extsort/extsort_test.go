@@ -77,12 +77,12 @@ func TestSpillsOnlyBeyondTheBudget(t *testing.T) {
 	}
 }
 
-func TestManyRuns(t *testing.T) {
+func TestManyLevelsOfRuns(t *testing.T) {
 	rows := make([][]byte, 3000)
 	for i := range rows {
 		rows[i] = binary.BigEndian.AppendUint64(nil, uint64(i)*0x9e3779b97f4a7c15)
 	}
-	got, _ := sorted(t, 8, 160, rows) // 10 rows per run
+	got, _ := sorted(t, 8, 160, rows) // 10 rows per run, two runs per merge
 	if len(got) != len(rows) || !slices.IsSortedFunc(got, bytes.Compare) {
 		t.Fatalf("%d rows, in order: %v", len(got), slices.IsSortedFunc(got, bytes.Compare))
 	}
