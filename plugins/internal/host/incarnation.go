@@ -18,6 +18,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/go-plugin"
 	"github.com/hashicorp/go-plugin/runner"
+	"github.com/rs/zerolog"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -75,14 +76,16 @@ func (inc *incarnation) seeConn(
 	return streamer(ctx, desc, cc, method, opts...)
 }
 
-func (inc *incarnation) clientConfig(spec *Spec, runDir string, pump *logPump) *plugin.ClientConfig {
+func (inc *incarnation) clientConfig(
+	spec *Spec, runDir string, log zerolog.Logger, pump *logPump,
+) *plugin.ClientConfig {
 	return &plugin.ClientConfig{
 		HandshakeConfig:  Handshake,
 		VersionedPlugins: map[int]plugin.PluginSet{wire.ProtocolVersion: {}},
 		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
 		// longer than the timeout that launch applies, whose error names the setting
 		StartTimeout:     spec.StartTimeout + time.Minute,
-		Logger:           hclog.NewNullLogger(), // what it logs, we report ourselves
+		Logger:           hostLogger(log),
 		SkipHostEnv:      true,
 		UnixSocketConfig: &plugin.UnixSocketConfig{TempDir: runDir},
 		SyncStdout:       &syncWriter{pump: pump, stream: "stdout"},
@@ -106,7 +109,7 @@ func (p *Plugin) launch(ctx context.Context, number int) (*incarnation, error) {
 	proc.handshake, proc.handshakeW = io.Pipe()
 	proc.stderr, proc.stderrW = io.Pipe()
 	inc := &incarnation{proc: proc, dead: make(chan struct{}), gone: make(chan struct{})}
-	config := inc.clientConfig(&p.spec, p.runDir.path, pump)
+	config := inc.clientConfig(&p.spec, p.runDir.path, log, pump)
 	config.RunnerFunc = func(_ hclog.Logger, cmd *exec.Cmd, sockets string) (runner.Runner, error) {
 		proc.sockets = sockets
 		proc.config = p.spec.command(file, args, cmd.Env)

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/rs/zerolog"
 
 	"github.com/nat-go/nat-go/internal/lines"
@@ -290,4 +291,32 @@ func (w *syncWriter) split(b []byte) {
 		}
 	}
 	w.buf = append(w.buf[:0], rest...)
+}
+
+// hostLogger sends go-plugin's own messages to zerolog at debug level, because we report the same things ourselves.
+func hostLogger(log zerolog.Logger) hclog.Logger {
+	l := hclog.NewInterceptLogger(&hclog.LoggerOptions{Level: hclog.Off, Output: io.Discard})
+	if log.GetLevel() <= zerolog.DebugLevel {
+		l.RegisterSink(&hostSink{log})
+	}
+	return l
+}
+
+type hostSink struct{ log zerolog.Logger }
+
+// Accept is called by hclog, possibly concurrently.
+func (s *hostSink) Accept(name string, _ hclog.Level, msg string, args ...any) {
+	e := s.log.Debug().Str("from", "go-plugin")
+	for i := 0; i+1 < len(args); i += 2 {
+		k, ok := args[i].(string)
+		if !ok || k == "plugin" {
+			continue
+		}
+		if err, ok := args[i+1].(error); ok { // most errors would be {} in JSON
+			e = e.AnErr(k, err)
+		} else {
+			e = e.Interface(k, args[i+1])
+		}
+	}
+	e.Msg(strings.TrimSpace(name + " " + msg))
 }
