@@ -12,7 +12,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/nat-go/nat-go/internal/durable"
 )
@@ -54,7 +55,11 @@ func (s *Storage) Copy(ctx context.Context, prefix string, names []string, most 
 	if err := os.MkdirAll(cache, 0o700); err != nil {
 		return "", err
 	}
-	sweep(cache)
+	making, err := sweep(cache)
+	if err != nil {
+		return "", err
+	}
+	defer making.Close()
 	own, err := os.MkdirTemp(cache, unfinished)
 	if err != nil {
 		return "", err
@@ -76,21 +81,29 @@ func (s *Storage) Copy(ctx context.Context, prefix string, names []string, most 
 	return dir, replace(dir, own)
 }
 
-// unfinished is the prefix of the names of copies being made.
-const unfinished = "new-"
+// unfinished is the prefix of the names of copies being made; lockName is the file that is locked during a copy.
+const (
+	unfinished = "new-"
+	lockName   = "making.lock"
+)
 
-// unfinishedAge is the age after which a copy that is being made is assumed to be left by a killed process.
-const unfinishedAge = 24 * time.Hour
-
-// sweep removes unfinished copies left by killed processes.
-func sweep(cache string) {
-	entries, _ := os.ReadDir(cache)
-	for _, e := range entries {
-		info, err := e.Info()
-		if err == nil && strings.HasPrefix(e.Name(), unfinished) && time.Since(info.ModTime()) > unfinishedAge {
-			_ = os.RemoveAll(filepath.Join(cache, e.Name())) // if this fails, the next copy tries again
+// sweep removes unfinished copies left by killed processes, but nothing while another process is making a copy, or on
+// a file system without locks. The lock that it returns keeps other processes from sweeping.
+func sweep(cache string) (*os.File, error) {
+	lock, err := os.OpenFile(filepath.Join(cache, lockName), os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+		entries, _ := os.ReadDir(cache)
+		for _, e := range entries {
+			if e.IsDir() && strings.HasPrefix(e.Name(), unfinished) {
+				_ = os.RemoveAll(filepath.Join(cache, e.Name())) // if this fails, the next copy tries again
+			}
 		}
 	}
+	_ = durable.Lock(lock, unix.LOCK_SH)
+	return lock, nil
 }
 
 // copyTo copies an object in the given state to a file, and returns the hash of its content.
@@ -136,8 +149,9 @@ func replace(dir, own string) error {
 	if durable.Move(own, dir) == nil || copied(dir) {
 		return nil
 	}
-	if err := os.RemoveAll(dir); err != nil {
+	if err := durable.Move(dir, own+"-damaged"); err != nil {
 		return err
 	}
+	defer os.RemoveAll(own + "-damaged")
 	return durable.Move(own, dir)
 }
