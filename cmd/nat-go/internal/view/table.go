@@ -24,6 +24,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/internal/durable"
+	"github.com/nat-go/nat-go/ttc"
 )
 
 // entry holds the data about a record, other than its text, that is used by filters, sorting, facets and histograms.
@@ -209,7 +210,7 @@ func (t *table) group(ordinal uint64) (first uint64, offset int64) {
 }
 
 const (
-	tableMagic = "nat-go view table 5"
+	tableMagic = "nat-go view table 4"
 	// cachedFrom is the minimum size of a log whose table is cached, because building it is noticeably slow.
 	cachedFrom = 64 << 20
 )
@@ -248,7 +249,8 @@ func openTable(folder runfolder.Folder, cache string, progress func(bytes int64)
 	return t, nil
 }
 
-// tableHead is the first line of a cached table. It is followed by Entries, First and Offset.
+// tableHead is the first line of a cached table. It is followed by Entries, First and Offset, and then a checksum of
+// everything.
 type tableHead struct {
 	Magic           string
 	Builders        []string
@@ -260,14 +262,20 @@ type tableHead struct {
 const maxHead = 1 << 16
 
 func (t *table) write(w io.Writer) error {
+	sum := xxh3.New()
+	out := io.MultiWriter(w, sum)
 	head, err := json.Marshal(tableHead{
 		tableMagic, t.Builders, t.Batches, uint64(len(t.Entries)), uint64(len(t.First)),
 	})
 	if err != nil {
 		return err
 	}
-	_, err = w.Write(append(head, '\n'))
-	return errors.Join(err, writeColumn(w, t.Entries), writeColumn(w, t.First), writeColumn(w, t.Offset))
+	_, err = out.Write(append(head, '\n'))
+	err = errors.Join(err, writeColumn(out, t.Entries), writeColumn(out, t.First), writeColumn(out, t.Offset))
+	if err != nil {
+		return err
+	}
+	return binary.Write(w, binary.LittleEndian, sum.Sum64())
 }
 
 func writeColumn[T any](w io.Writer, all []T) error {
@@ -288,7 +296,9 @@ func isSum(text string) bool {
 	return err == nil && len(b) == 16
 }
 
-// loadTable reads a table that write wrote for a log at this commit.
+// loadTable reads a table that write wrote for a log at this commit. It returns an error if the file is invalid, in
+// which case openTable reads the log. Buffers grow only as data is read, because another user may have left a file that
+// claims to be of any size.
 func loadTable(path string, c *recordlog.Commit) (*table, error) {
 	f, err := durable.Open(path)
 	if err != nil {
@@ -302,9 +312,36 @@ func loadTable(path string, c *recordlog.Commit) (*table, error) {
 		h.Records != c.Records || h.Groups != c.Groups {
 		return nil, errTable
 	}
+	sum := xxh3.New()
+	_, _ = sum.Write(line)
+	body := io.TeeReader(in, sum)
 	t := &table{Builders: h.Builders, Batches: h.Batches}
-	return t, errors.Join(readColumn(in, h.Records, &t.Entries), readColumn(in, h.Groups, &t.First),
-		readColumn(in, h.Groups, &t.Offset))
+	err = errors.Join(readColumn(body, h.Records, &t.Entries), readColumn(body, h.Groups, &t.First),
+		readColumn(body, h.Groups, &t.Offset))
+	want := sum.Sum64()
+	var got uint64
+	err = errors.Join(err, binary.Read(in, binary.LittleEndian, &got))
+	if err != nil || got != want || !t.sound(c) {
+		return nil, errTable
+	}
+	return t, nil
+}
+
+// sound reports whether a table describes records and groups that a log with this commit can contain.
+func (t *table) sound(c *recordlog.Commit) bool {
+	for i := range t.Entries {
+		e := &t.Entries[i]
+		if kind := builders.Kind(e.Kind); int(e.Builder) >= len(t.Builders) || kind < builders.KindPreference ||
+			kind > builders.KindState || ttc.Fidelity(e.Fidelity) > ttc.IDsLogProbs {
+			return false
+		}
+	}
+	n := len(t.First)
+	if n == 0 {
+		return len(t.Entries) == 0
+	}
+	return t.First[0] == 0 && slices.IsSorted(t.First) && uint64(t.First[n-1]) <= c.Records &&
+		t.Offset[0] >= 0 && slices.IsSorted(t.Offset) && t.Offset[n-1] <= c.Bytes
 }
 
 func readColumn[T any](in io.Reader, n uint64, all *[]T) error {

@@ -162,6 +162,63 @@ func TestCachedTableIsTheSame(t *testing.T) {
 			t.Errorf("a table cut at byte %d of %d was accepted", n, len(whole))
 		}
 	}
+	whole[len(whole)/2] ^= 1
+	if err := os.WriteFile(path, whole, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := loadTable(path, &commit); err == nil {
+		t.Error("a table with a flipped bit was accepted")
+	}
+}
+
+// TestForgedTable: a table in the cache whose sum is right, but which describes something impossible, is rebuilt.
+func TestForgedTable(t *testing.T) {
+	log := testRun(t, 100).Records()
+	commit, err := recordlog.ReadCommit(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "x.table")
+	for name, forge := range map[string]func(*table){
+		"a builder without a name":    func(t *table) { t.Entries[3].Builder = 9 },
+		"a kind that there isn't":     func(t *table) { t.Entries[3].Kind = 200 },
+		"a fidelity that there isn't": func(t *table) { t.Entries[3].Fidelity = 4 },
+		"fewer records":               func(t *table) { t.Entries = t.Entries[1:] },
+		"no groups":                   func(t *table) { t.First, t.Offset = nil, nil },
+		"groups out of order":         func(t *table) { t.First[1], t.First[2] = t.First[2], t.First[1]-1 },
+		"groups after the end":        func(t *table) { t.First[len(t.First)-1] = 1 << 30 },
+		"offsets after the end":       func(t *table) { t.Offset[len(t.Offset)-1] = commit.Bytes + 1 },
+		"an offset before the start":  func(t *table) { t.Offset[0] = -1 },
+		"a first record that is not":  func(t *table) { t.First[0] = 1 },
+		"a long name":                 func(t *table) { t.Builders[0] = strings.Repeat("x", maxHead) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			made, err := readTable(log, func(int64) {})
+			if err != nil {
+				t.Fatal(err)
+			}
+			forge(made)
+			if err := durable.Save(path, made.write); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := loadTable(path, &commit); err == nil {
+				t.Error("it was accepted")
+			}
+		})
+	}
+	head, err := json.Marshal(tableHead{Magic: tableMagic, Records: commit.Records, Groups: commit.Groups})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, append(head, '\n'), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(path, 1<<40); err != nil { // makes the file sparse
+		t.Fatal(err)
+	}
+	if _, err := loadTable(path, &commit); err == nil {
+		t.Error("a sparse file was accepted")
+	}
 }
 
 // TestForgedSum: the hash of a log is used as a file name, whatever the run says it is.
