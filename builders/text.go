@@ -1,7 +1,6 @@
 package builders
 
 import (
-	"encoding/binary"
 	"fmt"
 	"unicode/utf8"
 
@@ -48,38 +47,7 @@ func CheckTexts(r Record) error {
 // textCheck stores the first problem found.
 type textCheck struct{ err error }
 
-// text is small enough to be inlined, because most strings in a record are empty.
 func (c *textCheck) text(what, s string) {
-	if s != "" && !isASCII(s) {
-		c.check(what, s)
-	}
-}
-
-// isASCII is faster than utf8.ValidString for turn ids and score names, because they are short, and utf8.ValidString
-// checks the last bytes of a string one by one.
-func isASCII(s string) bool {
-	const high = 0x8080808080808080
-	b := []byte(s) // the compiler avoids a copy, because b is not modified
-	for len(b) > 8 {
-		if binary.LittleEndian.Uint64(b)&high != 0 {
-			return false
-		}
-		b = b[min(8, len(b)-8):]
-	}
-	switch n := len(b); {
-	case n == 8:
-		return binary.LittleEndian.Uint64(b)&high == 0
-	case n >= 4: // compare the two halves, which may overlap
-		return (binary.LittleEndian.Uint32(b)|binary.LittleEndian.Uint32(b[n-4:]))&(high>>32) == 0
-	}
-	var all byte
-	for _, c := range b {
-		all |= c
-	}
-	return all < utf8.RuneSelf
-}
-
-func (c *textCheck) check(what, s string) {
 	if c.err == nil && !utf8.ValidString(s) && !validSurrogates(s) {
 		c.err = fmt.Errorf("has a %s that is not UTF-8", what)
 	}

@@ -85,7 +85,7 @@ func TestDecodeInvertsEncode(t *testing.T) {
 			if form == "json" {
 				out = viaJSON
 			}
-			doc, fs := yamldoc.Parse("c.yml", out, yamldoc.DefaultLimits)
+			doc, fs := yamldoc.Parse("c.yml", out)
 			if len(fs) > 0 {
 				t.Fatalf("%s: %v\n%s", form, fs, out)
 			}
@@ -116,7 +116,7 @@ func TestFindingsLieInTheText(t *testing.T) {
 			at := rapid.IntRange(0, len(runes)-1).Draw(t, "at")
 			runes[at] = rapid.SampledFrom([]rune("x:-[]{}\"' \n\té$&*!|>0.")).Draw(t, "edit")
 		}
-		doc, fs := yamldoc.Parse("c.yml", []byte(string(runes)), yamldoc.DefaultLimits)
+		doc, fs := yamldoc.Parse("c.yml", []byte(string(runes)))
 		if doc != nil {
 			fs = append(fs, spec.Check(doc, doc.Root, Options{})...)
 		}
@@ -184,7 +184,7 @@ func FuzzFromJSONSchema(f *testing.F) {
 		if _, err := FromJSONSchema(spec.JSONSchema()); err != nil {
 			t.Fatalf("can't read what was written: %v\n%s", err, spec.JSONSchema())
 		}
-		if doc, _ := yamldoc.Parse("c.yml", []byte(text), yamldoc.DefaultLimits); doc != nil {
+		if doc, _ := yamldoc.Parse("c.yml", []byte(text)); doc != nil {
 			spec.JSON(doc, doc.Root, Options{})
 		}
 	})

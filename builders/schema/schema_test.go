@@ -48,7 +48,7 @@ type block struct {
 
 func parse(t *testing.T, text string) *yamldoc.Document {
 	t.Helper()
-	doc, fs := yamldoc.Parse("c.yml", []byte(text), yamldoc.DefaultLimits)
+	doc, fs := yamldoc.Parse("c.yml", []byte(text))
 	if len(fs) > 0 {
 		t.Fatal(fs)
 	}
@@ -172,7 +172,7 @@ func TestSecretsAreMasked(t *testing.T) {
 		"host: http://x\ntoken: |\n  " + canary + "\n  " + canary + "\nnope: 1",
 	} {
 		t.Run(text, func(t *testing.T) {
-			doc, fs := yamldoc.Parse("c.yml", []byte(text), yamldoc.DefaultLimits)
+			doc, fs := yamldoc.Parse("c.yml", []byte(text))
 			if doc != nil {
 				var v block
 				fs = append(fs, spec.Decode(doc, doc.Root, &v, Options{})...)
@@ -397,5 +397,20 @@ func TestAbsentValuesStayNil(t *testing.T) {
 	Defaults(&got)
 	if diff := cmp.Diff(free{Given: 3}, got); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
+// TestSeveralTypes checks that a text stays a text if a plugin's schema also allows a list of texts: the plugin, not
+// nat-go, decides what a single text means.
+func TestSeveralTypes(t *testing.T) {
+	spec, err := FromJSONSchema([]byte(`{"type": ["string", "array"], "items": {"type": "string"}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{"a: x": `"x"`, "a: [x]": `["x"]`} {
+		doc := parse(t, text)
+		if got, found := spec.JSON(doc, doc.Root.Content[1], Options{}); string(got) != want {
+			t.Errorf("%s: got %s, want %s; %v", text, got, want, found)
+		}
 	}
 }

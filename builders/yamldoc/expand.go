@@ -15,7 +15,6 @@ import (
 type expander struct {
 	doc      *Document
 	src      *Source
-	lim      Limits
 	nodes    int
 	text     int
 	stopped  bool
@@ -61,14 +60,14 @@ func (x *expander) expand(n *yaml.Node, ptr string, depth int) *yaml.Node {
 	x.nodes++
 	x.text += len(n.Value)
 	switch {
-	case x.nodes > x.lim.Nodes:
-		return stop(CodeTooMany, fmt.Sprintf("more than %d values once aliases are resolved", x.lim.Nodes),
+	case x.nodes > maxValues:
+		return stop(CodeTooMany, fmt.Sprintf("more than %d values once aliases are resolved", maxValues),
 			"write the values out instead of aliasing aliases")
-	case x.text > x.lim.Text:
-		return stop(CodeTooMany, fmt.Sprintf("more than %d bytes of values once aliases are resolved", x.lim.Text),
+	case x.text > maxText:
+		return stop(CodeTooMany, fmt.Sprintf("more than %d bytes of values once aliases are resolved", maxText),
 			"use a file instead of repeating a long text")
-	case depth > x.lim.Depth:
-		return stop(CodeTooDeep, fmt.Sprintf("values are nested more than %d deep", x.lim.Depth),
+	case depth > maxDepth:
+		return stop(CodeTooDeep, fmt.Sprintf("values are nested more than %d deep", maxDepth),
 			"flatten the configuration")
 	}
 	if n.Kind == yaml.AliasNode {

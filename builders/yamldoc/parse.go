@@ -16,28 +16,25 @@ import (
 	"github.com/nat-go/nat-go/builders/finding"
 )
 
-// Limits bound the cost of parsing a document. They are far above anything handwritten.
-type Limits struct {
-	Bytes int // maximum size of the text
-	Depth int // maximum depth of nested values
-	Nodes int // maximum number of values after aliases are resolved
-	Text  int // maximum number of bytes in those values
-}
-
-// DefaultLimits are the limits for files.
-var DefaultLimits = Limits{Bytes: 4 << 20, Depth: 100, Nodes: 200_000, Text: 16 << 20}
+// Limits on a document, which are far above anything handwritten.
+const (
+	MaxBytes  = 4 << 20  // maximum size of the text
+	maxDepth  = 100      // maximum depth of nested values
+	maxValues = 200_000  // maximum number of values after aliases are resolved
+	maxText   = 16 << 20 // maximum number of bytes in those values
+)
 
 // Parse reads one YAML (or JSON) document. A non-nil result is usable, though possibly incomplete.
-func Parse(name string, text []byte, lim Limits) (*Document, []finding.Finding) {
+func Parse(name string, text []byte) (*Document, []finding.Finding) {
 	src := &Source{Name: name}
 	whole := func(code, msg, fix string) (*Document, []finding.Finding) {
 		f := problem(code, msg, fix)
 		f.File = name
 		return nil, []finding.Finding{f}
 	}
-	if len(text) > lim.Bytes {
+	if len(text) > MaxBytes {
 		return whole(CodeTooLarge,
-			fmt.Sprintf("the file has %d bytes, more than the limit of %d", len(text), lim.Bytes),
+			fmt.Sprintf("the file has %d bytes, more than the limit of %d", len(text), MaxBytes),
 			"check that this is the configuration and not a data file")
 	}
 	text = bytes.TrimPrefix(text, []byte("\ufeff"))
@@ -58,7 +55,7 @@ func Parse(name string, text []byte, lim Limits) (*Document, []finding.Finding) 
 		return nil, []finding.Finding{src.syntax(guarded, err)}
 	}
 	doc := &Document{origins: map[*yaml.Node]origin{}}
-	x := expander{doc: doc, src: src, lim: lim, open: map[*yaml.Node]bool{}, guarded: len(guarded) != len(text)}
+	x := expander{doc: doc, src: src, open: map[*yaml.Node]bool{}, guarded: len(guarded) != len(text)}
 	doc.Root = x.expand(Content(&root), "", 0)
 	if err := decodeNode(dec, &more); err == nil {
 		f := problem(codeManyDocs, "the file has more than one YAML document", "keep one; remove the line ---")

@@ -36,14 +36,14 @@ func TestParseFindings(t *testing.T) {
 		{"nul", "a: \x00\n", CodeSyntax, "c.yml:1:4"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, fs := Parse("c.yml", []byte(c.text), DefaultLimits)
+			_, fs := Parse("c.yml", []byte(c.text))
 			if len(fs) != 1 || fs[0].Code != c.code || (c.place != "" && fs[0].Place() != c.place) {
 				t.Errorf("got %v, want %s at %s", fs, c.code, c.place)
 			}
 			t.Log(fs)
 		})
 	}
-	if _, fs := Parse("c.yml", make([]byte, 5<<20), DefaultLimits); len(fs) != 1 || fs[0].Code != CodeTooLarge {
+	if _, fs := Parse("c.yml", make([]byte, 5<<20)); len(fs) != 1 || fs[0].Code != CodeTooLarge {
 		t.Error(fs)
 	}
 }
@@ -61,7 +61,7 @@ func TestUnclosed(t *testing.T) {
 		"a: {b: \"}\", c: [\"]\"\nd: 1\n": "c.yml:1:16",
 	} {
 		t.Run(text, func(t *testing.T) {
-			_, found := Parse("c.yml", []byte(text), DefaultLimits)
+			_, found := Parse("c.yml", []byte(text))
 			if len(found) != 1 || !strings.HasPrefix(found[0].String(), place+":") ||
 				!strings.Contains(found[0].Message, "is not closed") {
 				t.Errorf("%q: got %v, want %s", text, found, place)
@@ -73,7 +73,7 @@ func TestUnclosed(t *testing.T) {
 // TestRewrittenScalarsKeepTheirPlace checks that a finding about a value that came from a variable covers what was
 // written in the file, not the length of the value.
 func TestRewrittenScalarsKeepTheirPlace(t *testing.T) {
-	d, found := Parse("c.yml", []byte("a: ${NAME} # of a variable\nb: plain words # kept\n"), DefaultLimits)
+	d, found := Parse("c.yml", []byte("a: ${NAME} # of a variable\nb: plain words # kept\n"))
 	if len(found) > 0 {
 		t.Fatal(found)
 	}
@@ -89,7 +89,7 @@ func TestRewrittenScalarsKeepTheirPlace(t *testing.T) {
 // TestHiddenScalars checks that whatever was hidden, be it a scalar or everything below a node, appears in no snippet,
 // not even its first or last character.
 func TestHiddenScalars(t *testing.T) {
-	doc, fs := Parse("c.yml", []byte("a: {token: qwertyuiop, name: x}\nb: [zxcvbnm]\n"), DefaultLimits)
+	doc, fs := Parse("c.yml", []byte("a: {token: qwertyuiop, name: x}\nb: [zxcvbnm]\n"))
 	if len(fs) > 0 {
 		t.Fatal(fs)
 	}
@@ -108,7 +108,7 @@ func TestHiddenScalars(t *testing.T) {
 
 // TestBadKeysAreAllFound checks that keys that are not text don't hide the keys after them.
 func TestBadKeysAreAllFound(t *testing.T) {
-	doc, fs := Parse("c.yml", []byte("[1]: a\n{x: 1}: b\nc: d\n"), DefaultLimits)
+	doc, fs := Parse("c.yml", []byte("[1]: a\n{x: 1}: b\nc: d\n"))
 	if len(fs) != 2 || fs[0].Code != codeBadKey || fs[1].Code != codeBadKey {
 		t.Errorf("%v", fs)
 	}
@@ -120,8 +120,8 @@ func TestBadKeysAreAllFound(t *testing.T) {
 // TestMergePointsAtTheFileOfTheUser checks that a block of both documents is merged key by key, and that what is found
 // in it is located in the document merged last.
 func TestMergePointsAtTheFileOfTheUser(t *testing.T) {
-	base, _ := Parse("base.yml", []byte("a: {x: 1, y: 2}\nb: 1\nc: {z: 1}\n"), DefaultLimits)
-	over, _ := Parse("over.yml", []byte("\n\na: {y: 3}\nb: {k: 1}\nc: 2\n"), DefaultLimits)
+	base, _ := Parse("base.yml", []byte("a: {x: 1, y: 2}\nb: 1\nc: {z: 1}\n"))
+	over, _ := Parse("over.yml", []byte("\n\na: {y: 3}\nb: {k: 1}\nc: 2\n"))
 	base.Merge(over)
 	var got any
 	if err := base.Root.Decode(&got); err != nil {

@@ -140,46 +140,15 @@ func (f *File) rename(sync bool) error {
 // CommitChanged is Commit for a file that may exist already: if the content is the same, the existing file is kept,
 // with its modification time.
 func (f *File) CommitChanged() error {
-	same, err := false, f.Flush()
-	if err == nil {
-		same, err = f.same()
-	}
-	switch {
-	case err != nil:
+	if err := f.Flush(); err != nil {
 		return f.end(err)
-	case same:
+	}
+	written, err := Sum(f.file.Name())
+	if there, missing := Sum(f.path); err == nil && missing == nil && there == written {
 		f.Abort()
 		return nil
 	}
 	return f.Commit()
-}
-
-// same reports whether the existing file has the same content as the written one.
-func (f *File) same() (bool, error) {
-	there, err := os.Open(f.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	defer there.Close()
-	if _, err := f.file.Seek(0, io.SeekStart); err != nil {
-		return false, err
-	}
-	a, b := make([]byte, bufferBytes), make([]byte, bufferBytes)
-	for {
-		n, err := io.ReadFull(f.file, a)
-		m, _ := io.ReadFull(there, b)
-		switch {
-		case !bytes.Equal(a[:n], b[:m]):
-			return false, nil
-		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-			return true, nil
-		case err != nil:
-			return false, err
-		}
-	}
 }
 
 // end closes the file, and removes it after an error.

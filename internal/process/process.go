@@ -248,12 +248,6 @@ func (p *Process) Err() error {
 	return p.exit
 }
 
-// Exit returns the program's exit error, even if the program was killed. It waits for Done.
-func (p *Process) Exit() error {
-	<-p.done
-	return p.exit
-}
-
 // Left lists processes of the program that could not be ended. It waits for Done.
 func (p *Process) Left() []int {
 	<-p.done
@@ -306,7 +300,7 @@ func (p *Process) Run(ctx context.Context, patience time.Duration) error {
 	return p.Err()
 }
 
-// Ended describes the end of a program that was not killed. err is the result of Exit.
+// Ended describes how a program ended on its own. err is the result of Err.
 func Ended(err error) string {
 	var e *exec.ExitError
 	switch {
@@ -321,7 +315,7 @@ func Ended(err error) string {
 	return "ended: " + err.Error()
 }
 
-// Signal returns the signal that ended a program. err is the result of Exit.
+// Signal returns the signal that ended a program. err is the result of Err.
 func Signal(err error) (syscall.Signal, bool) {
 	var e *exec.ExitError
 	if !errors.As(err, &e) {

@@ -288,8 +288,8 @@ func TestBrands(t *testing.T) {
 
 func TestSignals(t *testing.T) {
 	p := start(t, Config{Args: shell("kill -9 $$")})
-	if s, ok := Signal(p.Exit()); !ok || s != syscall.SIGKILL || !strings.Contains(Ended(p.Exit()), "signal 9") {
-		t.Errorf("%v", p.Exit())
+	if s, ok := Signal(p.Err()); !ok || s != syscall.SIGKILL || !strings.Contains(Ended(p.Err()), "signal 9") {
+		t.Errorf("%v", p.Err())
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	p = start(t, Config{Args: shell("trap '' TERM; while :; do sleep 600; done")})

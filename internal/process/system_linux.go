@@ -41,16 +41,10 @@ func waitFor(pid, change int) error {
 }
 
 // list returns the processes that have not ended.
-func list() []entry {
-	dir, err := os.Open("/proc")
-	if err != nil {
-		return nil
-	}
-	defer dir.Close()
-	names, _ := dir.Readdirnames(-1)
-	all := make([]entry, 0, len(names))
-	for _, name := range names {
-		pid, err := strconv.Atoi(name)
+func list() (all []entry) {
+	dir, _ := os.ReadDir("/proc")
+	for _, d := range dir {
+		pid, err := strconv.Atoi(d.Name())
 		if err != nil {
 			continue
 		}
@@ -63,8 +57,7 @@ func list() []entry {
 
 // livingEntry returns a process that has not ended.
 func livingEntry(pid int) (e entry, ok bool) {
-	var buf [1024]byte // the required fields are at the beginning of the line
-	stat := readStat(pid, buf[:])
+	stat, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	// The second field is the name in parentheses, which may contain anything. Then come state, parent, group, session
 	// and, as the 22nd field overall, the start in clock ticks since boot.
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
@@ -78,18 +71,6 @@ func livingEntry(pid int) (e entry, ok bool) {
 	start, err := strconv.ParseUint(string(fields[19]), 10, 64)
 	e.start = start
 	return e, err == nil
-}
-
-// readStat reads /proc/PID/stat into buf. It returns nil if the process doesn't exist. It is faster than package os,
-// which matters because each time a plugin ends, a scan reads the files of all processes.
-func readStat(pid int, buf []byte) []byte {
-	fd, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/stat", unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil
-	}
-	defer unix.Close(fd)
-	n, _ := unix.Read(fd, buf)
-	return buf[:max(n, 0)]
 }
 
 func startTime(pid int) uint64 {

@@ -50,7 +50,7 @@ func (f Factory) Open(config []byte) (builders.Builder, []finding.Finding) {
 	if len(config) == 0 {
 		config = []byte("{}")
 	}
-	doc, found := yamldoc.Parse("config", config, yamldoc.DefaultLimits)
+	doc, found := yamldoc.Parse("config", config)
 	if doc == nil || finding.Failed(found) {
 		return nil, found
 	}

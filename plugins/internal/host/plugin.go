@@ -303,14 +303,3 @@ func (p *Plugin) Conn(ctx context.Context) (grpc.ClientConnInterface, error) {
 	}
 	return inc.conn, nil
 }
-
-// Output returns the last lines that the first process printed.
-func (p *Plugin) Output() []string {
-	in := p.instances[0]
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	if in.inc == nil || in.inc.proc == nil {
-		return nil
-	}
-	return in.inc.proc.pump.lastLines()
-}

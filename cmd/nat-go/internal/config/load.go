@@ -139,7 +139,7 @@ func readFile(path string) ([]byte, *finding.Finding) {
 	}
 	defer f.Close()
 	// The size of a pipe can't be checked before reading.
-	text, err := io.ReadAll(io.LimitReader(f, int64(yamldoc.DefaultLimits.Bytes)+1))
+	text, err := io.ReadAll(io.LimitReader(f, int64(yamldoc.MaxBytes)+1))
 	if err != nil {
 		return fail("the file can't be read: "+reason(err), "check the path")
 	}
@@ -160,7 +160,7 @@ func reason(err error) string {
 // inherit parses text and merges it over its base, which is merged over its own base. above lists the files that led to
 // this one.
 func (l *loader) inherit(name string, text []byte, above []string) *yamldoc.Document {
-	doc, fs := yamldoc.Parse(name, text, yamldoc.DefaultLimits)
+	doc, fs := yamldoc.Parse(name, text)
 	l.add(fs...)
 	if doc == nil {
 		return nil

@@ -187,9 +187,7 @@ func overrideValue(spec *schema.Spec, text string, column int) (*yaml.Node, *fin
 		}
 	}
 	const prefix = "v: "
-	doc, fs := yamldoc.Parse(finding.CommandLine, []byte(prefix+text), yamldoc.Limits{
-		Bytes: maxExpanded, Depth: 32, Nodes: 10_000, Text: maxExpanded,
-	})
+	doc, fs := yamldoc.Parse(finding.CommandLine, []byte(prefix+text))
 	value := (*yaml.Node)(nil)
 	if doc != nil {
 		value = yamldoc.Lookup(doc.Root, "v")

@@ -162,7 +162,7 @@ func decode(spec *schema.Spec, settings map[string]any, into any) error {
 	if err != nil {
 		return err
 	}
-	doc, found := yamldoc.Parse("settings", text, yamldoc.DefaultLimits)
+	doc, found := yamldoc.Parse("settings", text)
 	if doc != nil && !finding.Failed(found) {
 		found = append(found, spec.Decode(doc, doc.Root, into, schema.Options{})...)
 	}

@@ -159,7 +159,6 @@ func config(t *testing.T, url, yaml string) *Config {
 	doc, fs := yamldoc.Parse(
 		"c.yml",
 		[]byte("url: "+url+"\npoll_interval: 5ms\nstart_timeout: 5s\n"+yaml),
-		yamldoc.DefaultLimits,
 	)
 	if len(fs) > 0 {
 		t.Fatal(fs)

@@ -34,7 +34,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func config(t *testing.T, url, yaml string) *Config {
 	t.Helper()
 	text := fmt.Sprintf("entity_host: %s\ndatastore_host: %s\nnamespace: team-a\ncustomization_config: meta/x@v1+A100\n%s", url, url, yaml)
-	doc, fs := yamldoc.Parse("c.yml", []byte(text), yamldoc.DefaultLimits)
+	doc, fs := yamldoc.Parse("c.yml", []byte(text))
 	if len(fs) > 0 {
 		t.Fatal(fs)
 	}

@@ -15,7 +15,7 @@ import (
 
 func decode(t *testing.T, into any, text string) []finding.Finding {
 	t.Helper()
-	doc, fs := yamldoc.Parse("c.yml", []byte(text), yamldoc.DefaultLimits)
+	doc, fs := yamldoc.Parse("c.yml", []byte(text))
 	if len(fs) > 0 {
 		t.Fatal(fs)
 	}

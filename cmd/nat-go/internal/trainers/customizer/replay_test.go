@@ -440,7 +440,7 @@ func byName(x exchange, conf *Config, out outcome) exchange {
 
 func configOf(out outcome) *Config {
 	c := new(Config)
-	doc, _ := yamldoc.Parse("adapter_config", out.Config, yamldoc.DefaultLimits)
+	doc, _ := yamldoc.Parse("adapter_config", out.Config)
 	if doc == nil {
 		return c
 	}
