@@ -215,7 +215,7 @@ func (r *row) gradient(res *rowResult, grad []float32, scale float64) bool {
 		top, gone := r.fold(&l, rest, scale*nf/o.Temperature)
 		top, gone = top/math.Abs(scale), gone/o.Temperature*nf
 		if r.p.kind == klPass && !r.p.teacherWeighs && top < 1e-9*tmp.loss && tmp.loss > 1e4 {
-			return false // the gradient is next to nothing beside the log-odds, and may be exactly 0
+			return false // the gradient is negligible compared with the log-odds, and may be exactly 0
 		}
 		if !(top < 0.2*gone && gone*4e-7 > 3e-14) {
 			// Without the terms of clipped entries, errors of the normalisers don't cancel.

@@ -31,5 +31,5 @@
 // was sampled after the error was seen, so these pairs are marked off-policy. demonstrations are the successful turns
 // in their original positions.
 //
-// Part of the Go API we promise (v0).
+// Part of the supported Go API (v0).
 package sdpo

@@ -16,7 +16,7 @@ import (
 	wire "github.com/nat-go/nat-go/ttc/json"
 )
 
-// Limits on the demands that a tokenizer.json may make on the library.
+// Limits on a tokenizer.json that bound the library's memory and time.
 const (
 	maxVocab          = 8 << 20  // entries in the model's vocabulary
 	maxAddedTokens    = 1 << 20  // entries of added_tokens
@@ -59,9 +59,9 @@ type addedToken struct {
 // pipeline names the parts of a file that are trees of typed steps.
 var pipeline = []string{"normalizer", "pre_tokenizer", "post_processor", "decoder"}
 
-// readShape checks a tokenizer.json, and keeps its data. It refuses content that makes the library end the process (by
-// a failed allocation, or by a panic while loading or decoding; while encoding, the binding catches panics) or run
-// without a useful bound, as observed or according to its source. The library checks the rest.
+// readShape checks a tokenizer.json, and keeps its data. It returns an error for content that makes the library end the
+// process (by a failed allocation, or by a panic while loading or decoding; while encoding, the binding catches panics)
+// or run without a useful bound, as observed or according to its source. The library checks the rest.
 func readShape(data []byte) (*shape, error) {
 	if len(data) > MaxTokenizerBytes {
 		return nil, refuse(CodeBadTokenizer, "larger than %d bytes", MaxTokenizerBytes)
@@ -287,7 +287,7 @@ func readToken(raw wire.Raw) (t addedToken, err error) {
 	return t, nil
 }
 
-// checkBatching refuses padding and truncation that would allocate without bound or panic.
+// checkBatching returns an error for padding and truncation that would allocate memory without bound or panic.
 func (s *shape) checkBatching() error {
 	strategy, _ := s.parts["padding"].Get("strategy")
 	fixed, _ := number(strategy, "Fixed")

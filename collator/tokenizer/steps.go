@@ -13,15 +13,16 @@ import (
 	wire "github.com/nat-go/nat-go/ttc/json"
 )
 
-// stepCheck looks through a part of a file for settings that would crash the library. It goes by the settings' names,
-// not by a step's type: if the library doesn't know the type, it takes any step that has such settings.
+// stepCheck searches a part of a file for settings that would crash the library. It checks settings by name, regardless
+// of their step's type, because the library reads a step of an unknown type as any step that has such settings.
 type stepCheck struct {
 	part   string
 	size   int     // number of lists and objects so far, in all parts
 	growth float64 // product of the factors by which replacements so far, in all parts, may lengthen a text
 }
 
-// problem returns the first such setting below node: the path of keys to it, a colon, and what is wrong with it.
+// problem returns a description of the first such setting below node, consisting of the path of keys to the setting, a
+// colon and the problem.
 func (c *stepCheck) problem(node wire.Raw, depth int) string {
 	switch node.Kind() {
 	case wire.String: // reading a decoder with invalid text or numbers ends the process
@@ -108,8 +109,8 @@ func flag(object wire.Raw, key string, absent bool) bool {
 	return absent
 }
 
-// checkTemplate refuses a template that repeats its input or adds special tokens so often that a short text would take
-// gigabytes.
+// checkTemplate returns a description of the problem if a template repeats its input or adds special tokens so often
+// that a short text would take gigabytes.
 func checkTemplate(step wire.Raw) string {
 	ids := map[string]int{}
 	special, _ := step.Get("special_tokens")
@@ -141,8 +142,9 @@ func checkTemplate(step wire.Raw) string {
 	return ""
 }
 
-// checkPattern refuses regular expressions that would backtrack excessively in a backtracking engine (Oniguruma): an
-// unbounded repeat around another one, back references, recursion, huge counts, deep nesting.
+// checkPattern returns the reason why a regular expression could backtrack excessively in a backtracking engine
+// (Oniguruma), or "". The reasons are an unbounded repeat around another one, back references, recursion, huge counts
+// and deep nesting.
 func checkPattern(pattern string) string {
 	if len(pattern) > maxPatternBytes {
 		return "is too long"
@@ -283,8 +285,9 @@ func classEnd(pattern string, i int) int {
 	return -1
 }
 
-// checkCharsmap walks SentencePiece's precompiled character map (a double-array trie and the replacements it points
-// into; spm_precompiled) as the library will, and refuses one in which some input would index outside of it.
+// checkCharsmap walks SentencePiece's precompiled character map (a double-array trie and the replacements to which it
+// points; see spm_precompiled) as the library will. It returns a description of the problem if some input would make
+// the library index outside of the map.
 func checkCharsmap(encoded string) string {
 	data, err := base64.StdEncoding.Strict().DecodeString(encoded)
 	if err != nil || strings.ContainsAny(encoded, "\r\n") { // which Go ignores

@@ -129,7 +129,8 @@ func (c *Coder) Float(v *float64) {
 	}
 }
 
-// Optional codes whether a value is there, and returns it for the caller to code. When reading, it makes a zero value.
+// Optional codes whether a value is present, and returns it for the caller to code. When reading, it makes a zero
+// value.
 func Optional[T any](c *Coder, p **T) bool {
 	there := *p != nil
 	if c.Bool(&there); c.Reading && there {

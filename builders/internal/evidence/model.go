@@ -40,7 +40,7 @@ const sure, answer = 100.0, -140.0
 func (c Call) weigh(t *text, f Verdict) Verdict {
 	least := sure
 	if t.count < 3 && !strings.ContainsAny(t.all, "'_") {
-		least = 3 * sure // few words say little
+		least = 3 * sure // one or two words are weak evidence
 	}
 	if f.Rule != "" && !f.Failed || f.Rule == "" && done(t.head[0]) {
 		return f
@@ -71,7 +71,7 @@ func (c Call) weight(fs features) float64 {
 // features maps each feature of a text to its value.
 type features map[string]float64
 
-// all sets features to one value, which is smaller the more of them there are.
+// all sets each feature to the same value. The more features there are, the smaller the value.
 func (fs features) all(names map[string]bool) {
 	share := 2.5 / math.Sqrt(float64(max(1, len(names))))
 	for name := range names {

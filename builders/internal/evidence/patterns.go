@@ -31,8 +31,8 @@ var patterns = sync.OnceValue(func() map[string]string {
 	return named
 })
 
-// compiled holds a function for each pattern that compiles it on first use: a process that serves other builders never
-// needs it.
+// compiled holds a function for each pattern that compiles the pattern on first use, because a process that serves
+// other builders doesn't need any.
 var compiled = sync.OnceValue(func() map[string]func() *expression {
 	all := map[string]func() *expression{}
 	for name, expr := range patterns() {

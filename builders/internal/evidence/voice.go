@@ -152,14 +152,14 @@ func starts(command, program string) bool {
 			words = words[1:]
 		}
 		if len(words) > 1 && words[0] == "git" && words[1] == program {
-			return true // its commands speak for themselves
+			return true // git's commands print errors under their own names
 		}
 		if len(words) == 0 {
 			continue
 		}
 		name := strings.TrimLeft(base(words[0]), `"'`)
 		if rest, ok := strings.CutPrefix(name, program); ok && (rest == "" || len(program) > 2 &&
-			// erb3.1 signs its errors as erb, cscope-indexer as cscope
+			// erb3.1's errors begin with "erb", and cscope-indexer's with "cscope"
 			strings.ContainsAny(rest[:1], "-_.0123456789")) {
 			return true
 		}

@@ -42,7 +42,7 @@ func openBegun(ctx context.Context, how Request, env stage.Env) (*plan, error) {
 		return nothing, err
 	}
 	if err := nothing.lock.Sweep(); err != nil {
-		return nothing, exit.Environmentf("can't clean up the run folder: %w", err)
+		return nothing, exit.Environmentf("cannot clean up the run folder: %w", err)
 	}
 	// Whether to wait for the job depends on this command, not on the command that started the run.
 	req.Overrides, req.Detach, req.Accept = how.Overrides, how.Detach, how.Accept
@@ -70,7 +70,7 @@ func planOf(ctx context.Context, folder runfolder.Folder, b *runfolder.Begun, en
 // requestOf returns the request with which a run was started. Its ConfigFile is the configuration in the run's folder.
 func requestOf(folder runfolder.Folder, b *runfolder.Begun) (req Request, err error) {
 	if err := json.Unmarshal(b.Request, &req); err != nil {
-		return req, exit.Environmentf("can't read the run folder: %s: %w", folder.Begun(), err)
+		return req, exit.Environmentf("cannot read the run folder: %s: %w", folder.Begun(), err)
 	}
 	req.RunID, req.ConfigFile, req.Builders = b.RunID, folder.Config(), nil
 	return req, nil

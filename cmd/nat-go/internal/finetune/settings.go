@@ -105,7 +105,7 @@ func (p *plan) publishTo(dir string, env stage.Env) error {
 	if runs == "" {
 		cache, err := os.UserCacheDir()
 		if err != nil {
-			return exit.Environmentf("can't find the user's cache folder, where a run for object storage is made: %w", err)
+			return exit.Environmentf("cannot find the user's cache folder, where a run for object storage is made: %w", err)
 		}
 		sum := xxh3.HashString128(dir).Bytes()
 		runs = filepath.Join(cache, "nat-go", "runs", hex.EncodeToString(sum[:8]))

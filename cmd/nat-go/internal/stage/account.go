@@ -16,8 +16,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Account collects the reports of a run's stages: counts, drops, warnings, progress, and the hashes of files. Its
-// ledger.Book counts; Drop and List also write the list of drops, dropped.jsonl.
+// Account collects the reports of a run's stages: counts, drops, warnings, progress, and the hashes of files. The
+// embedded ledger.Book holds the counts. Drop and List also write dropped.jsonl, the list of drops.
 type Account struct {
 	Env
 	*ledger.Book
@@ -55,14 +55,14 @@ func (a *Account) Warn(format string, values ...any) {
 	a.Warnings = append(a.Warnings, a.Hide(fmt.Sprintf(format, values...)))
 }
 
-// Tell passes the run's progress to the caller.
+// Tell reports the run's progress to the caller.
 func (a *Account) Tell(p Progress) {
 	if a.Progress != nil {
 		a.Progress(p)
 	}
 }
 
-// Know records files whose hashes were computed while they were written. It is a dataset.Ready.
+// Know records files whose hashes were computed while they were written. It can be used as a dataset.Ready.
 func (a *Account) Know(_ []runfolder.Written, files []runfolder.File) error {
 	a.Files = append(a.Files, files...)
 	return nil
@@ -71,10 +71,11 @@ func (a *Account) Know(_ []runfolder.Written, files []runfolder.File) error {
 // Of returns the account of a stage in a unit.
 func (a *Account) Of(s ledger.Stage, unit string) *ledger.Account { return a.Account(s, unit) }
 
-// MaxListed is the maximum number of drops of each kind in a list of drops. One more line per kind counts the rest.
+// MaxListed is the maximum number of drops of each kind in a list of drops. One additional line per kind gives the
+// number of drops that aren't listed.
 const MaxListed = 10_000
 
-// DropKind identifies a kind of drop. The list contains at most listedDrops drops of each kind.
+// DropKind identifies a kind of drop. A list contains at most MaxListed drops of each kind.
 type DropKind struct {
 	stage  ledger.Stage
 	reason ledger.Reason
@@ -91,7 +92,7 @@ func (a *Account) NewList(path string) (*Account, error) {
 	return list, list.Open(path)
 }
 
-// Open starts the list of drops.
+// Open creates the list of drops.
 func (a *Account) Open(path string) (err error) {
 	if a.file, err = durable.Create(path); err != nil {
 		return err
@@ -134,7 +135,7 @@ func (a *Account) Drop(d ledger.Drop) {
 	a.List(d)
 }
 
-// List adds a drop to dropped.jsonl, but not to the accounts. The close method returns write errors.
+// List adds a drop to dropped.jsonl, but not to the accounts. Close returns write errors.
 func (a *Account) List(d ledger.Drop) {
 	if d.Reason == sdpo.NearMiss {
 		if a.Near[d.Builder] == nil {
@@ -217,7 +218,7 @@ func (a *Account) Close() error {
 	return a.file.Commit()
 }
 
-// Abort discards the list. It does nothing after close.
+// Abort discards the list. It does nothing after Close.
 func (a *Account) Abort() {
 	if a.file != nil {
 		a.file.Abort()

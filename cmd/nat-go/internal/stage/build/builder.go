@@ -48,7 +48,7 @@ func (b *Builder) failed(err error) error {
 // result is a builder's output for a group.
 type result = host.Result
 
-// receive receives the results for g, which must be the next group that the builder answers.
+// receive receives the results for g, which must be the next group in the order in which groups were sent.
 func (b *Builder) receive(ctx context.Context, g *ttc.Group) (*result, error) {
 	res, err := b.session.Recv(ctx)
 	if err != nil {
@@ -519,7 +519,7 @@ type item struct {
 	fail  error // at the end of a collection run: why it failed
 }
 
-// position describes how far a feeder has got.
+// position is a feeder's progress.
 type position struct {
 	at    source.Cursor
 	drops []ledger.Drop // drops since the last item

@@ -152,7 +152,8 @@ func startPlugin(
 	return p, nil
 }
 
-// Close ends the sessions and processes in the background, because ending them takes a while. Wait waits for that.
+// Close ends the sessions and processes in the background, because that takes some time. Wait waits until they have
+// ended.
 func (ps *Plugins) Close() {
 	if ps.cancel == nil { // nothing was started
 		return
@@ -172,5 +173,5 @@ func (ps *Plugins) Close() {
 	})
 }
 
-// Wait waits until everything that Close ends is gone.
+// Wait waits until the sessions and processes have ended.
 func (ps *Plugins) Wait() { ps.gone.Wait() } // wait: closing has deadlines

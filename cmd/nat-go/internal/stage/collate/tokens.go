@@ -65,7 +65,7 @@ func localTokenizer(ctx context.Context, path string) (string, error) {
 	}
 	cache, err := os.UserCacheDir()
 	if err != nil {
-		return "", fmt.Errorf("can't find the user's cache folder: %w", err)
+		return "", fmt.Errorf("cannot find the user's cache folder: %w", err)
 	}
 	prefix := strings.TrimSuffix(strings.TrimRight(path, "/"), "/tokenizer.json")
 	return objects.OfProcess().Copy(ctx, prefix, tokenizer.FileNames(), tokenizer.MaxTokenizerBytes,
