@@ -214,7 +214,7 @@ func (t *Tokenizer) encode(text string, addSpecial bool, v variant) (Encoding, e
 	}
 	enc, ok := e.encode(text, addSpecial)
 	if !ok {
-		return Encoding{}, refuse(CodeEncodeFailed, "cannot encode this text of %d bytes; the usual cause is a vocabulary without a token for unknown words", len(given))
+		return Encoding{}, refuse(CodeEncodeFailed, "cannot encode text of %d bytes; the vocabulary may lack a token for unknown words", len(given))
 	}
 	if v.nul {
 		for i, s := range enc.Offsets {

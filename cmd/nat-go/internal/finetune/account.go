@@ -167,8 +167,8 @@ func remedyOf(dropped map[ledger.Reason]int64) string {
 	if dropped[collator.NoSampledIDs] == 0 {
 		return ""
 	}
-	return "; -o collator.rl.ids=rendered tokenises the text instead: ids may then differ from the sampled ones, and the rows " +
-		"lack log-probs, which KTO doesn't need and GRPO computes itself or does without"
+	return "; -o collator.rl.ids=rendered tokenises the text instead: ids may then differ from the sampled ones, and " +
+		"the rows lack log-probs, which KTO doesn't need and GRPO computes itself or does without"
 }
 
 // noData returns the error for a run that kept nothing, with advice.

@@ -63,8 +63,8 @@ func openParts(ctx context.Context, folders []runfolder.Folder, env stage.Env) (
 		}
 		parts = append(parts, p)
 		if differ := parts[0].settings().Changed(p.settings()); len(differ) > 0 {
-			return nil, exit.Failedf("%s can't be merged with %s: they differ in %s. A data set is always made with a single set "+
-				"of settings: rerun one of them with the other's settings",
+			return nil, exit.Failedf("%s can't be merged with %s: they differ in %s. A data set is always made with a "+
+				"single set of settings: rerun one of them with the other's settings",
 				p.Folder, parts[0].Folder, strings.Join(differ, ", "))
 		}
 	}

@@ -100,7 +100,7 @@ func (r *run) submit(ctx context.Context) error {
 // data set.
 func overrideComplete(p *plan, lock *runfolder.Lock) error {
 	if len(p.Accept) > 0 {
-		return exit.Usagef("--accept-changed %s: the data set is already complete, and is not changed", p.Accept[0])
+		return exit.Usagef("--accept-changed %s: cannot change a complete data set", p.Accept[0])
 	}
 	if len(p.Overrides) == 0 {
 		return nil
@@ -108,7 +108,7 @@ func overrideComplete(p *plan, lock *runfolder.Lock) error {
 	for _, o := range p.Overrides {
 		path, _, _ := strings.Cut(o, "=")
 		if p.config.Decides(strings.Split(path, ".")) {
-			return exit.Usagef("-o %s: the data set is already complete, and is not changed; only settings for later steps can be changed", path)
+			return exit.Usagef("-o %s: cannot change a complete data set; only settings for later steps can be changed", path)
 		}
 	}
 	if err := p.rewriteConfig(); err != nil {

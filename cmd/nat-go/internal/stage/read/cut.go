@@ -76,7 +76,7 @@ func (c *cutter) cut(ctx context.Context, bytes int64) error {
 		c.number = int(min(int64(math.Ceil(float64(c.total)/float64(bytes))), shards.MaxShards+1))
 	}
 	if c.number = max(c.number, 1); c.number > shards.MaxShards {
-		return exit.Usagef("--shard-bytes %d makes more than %d shards: choose a larger number", bytes, shards.MaxShards)
+		return exit.Usagef("--shard-bytes %d makes more than %d shards: set a larger number", bytes, shards.MaxShards)
 	}
 	c.begin()
 	defer func() { c.named.Abort() }()

@@ -271,7 +271,7 @@ func (f *finder) endpointOfFlags() (*config.Block, error) {
 		cfg.Dataset, _ = d.FilePath.(string)
 	}
 	if cfg.Dataset == "" {
-		return nil, exit.Usagef("--endpoint needs questions: specify them with --dataset, or under eval.general.dataset")
+		return nil, exit.Usagef("--endpoint requires questions: set --dataset or eval.general.dataset")
 	}
 	return &config.Block{Type: readers.Endpoint().Type, Config: &cfg}, nil
 }
