@@ -299,7 +299,7 @@ func (w *worker) unclipped(rest float64) float64 {
 
 // fold returns a pivot, and the sum over all entries of G minus pivot*q. The parameter q is the share of the entries
 // that aren't heavy. The pivot is the heaviest entry's G/q if own is set or that entry is more than half of the row;
-// otherwise it is l.pivot. If own is set and there are no heavy entries, the pivot is 0.
+// otherwise it is l.pivot. If own is set and w.heavy is empty, the pivot is 0.
 func (w *worker) fold(l *light, q float64, own bool) (pivot, all float64) {
 	heaviest := -1
 	for i := range w.heavy {

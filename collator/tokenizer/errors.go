@@ -27,7 +27,7 @@ const (
 type Error struct {
 	Code    string
 	Message string
-	Offset  int // byte offset into the text; -1 if there is none
+	Offset  int // byte offset into the text, or -1
 }
 
 func (e *Error) Error() string { return e.Message }

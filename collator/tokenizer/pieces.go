@@ -15,7 +15,7 @@ import (
 // encodes each word independently, and a regular expression defines a word. A piece is one or more whole words: it ends
 // between two characters that are never in the same word under any known expression.
 type pieces struct {
-	digits int     // maximum digits in a word; 0 for GPT-2's words, which have no limit and may follow a space
+	digits int     // maximum digits in a word; 0 for GPT-2's words, which may have any number and may follow a space
 	added  *finder // finds the added tokens that are not special; nil if all are special
 	cache  *pieceCache
 	lists  sync.Pool // of *pieceList

@@ -87,8 +87,8 @@ func (c *stepCheck) step(step wire.Raw) string {
 	return ""
 }
 
-// text returns the text of a key in an object, or "" if there is none. Unlike encoding/json, it distinguishes case, as
-// the library does.
+// text returns the text of a key in an object, or "" if the key is missing. Unlike encoding/json, it distinguishes
+// case, as the library does.
 func text(object wire.Raw, key string) string {
 	value, _ := object.Get(key)
 	text, _ := value.Text()
@@ -100,7 +100,7 @@ func number(object wire.Raw, key string) (n float64, ok bool) {
 	return value.Float64()
 }
 
-// flag returns the boolean of a key in an object, or absent if there is none.
+// flag returns the boolean of a key in an object, or absent if the key is missing.
 func flag(object wire.Raw, key string, absent bool) bool {
 	value, _ := object.Get(key)
 	if on, given := value.Bool(); given {

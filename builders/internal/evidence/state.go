@@ -2,7 +2,7 @@ package evidence
 
 import "strings"
 
-// obstacle returns the words that name an obstacle to the call, or "" if there are none.
+// obstacle returns the words that name an obstacle to the call, or "".
 func (t *text) obstacle(first string) string {
 	l := t.head[0]
 	switch {

@@ -61,7 +61,7 @@ func (b *Builder) receive(ctx context.Context, g *ttc.Group) (*result, error) {
 }
 
 // log puts a builder's results into the group's frame. Each candidate that no record uses is dropped once, with a
-// reason. If the group has no candidates, or the builder works on whole examples, unused examples are dropped instead.
+// reason. If the group lacks candidates, or the builder works on whole examples, unused examples are dropped instead.
 // index is the builder's index. first is the index, in the frame's group, of the first example in res.Group.
 func (b *Builder) log(f *recordlog.Builder, index, first int, res *result, keep *keeping) {
 	for _, d := range res.Drops {

@@ -199,7 +199,8 @@ func (c *cutter) addExample(k int, at source.Cursor, divisible bool) error {
 	return c.endFull(place)
 }
 
-// identityOf returns the identity of the input that the source opened last. If there is none, it returns began.
+// identityOf returns the identity of the input that the source opened last. If the source hasn't opened any, it returns
+// began.
 func identityOf(src source.Source, began source.Input) source.Input {
 	if read := src.Inputs(); len(read) > 0 {
 		return read[len(read)-1]
