@@ -35,7 +35,7 @@ func FuzzHostileFile(f *testing.F) {
 			mutate(r, file, 0)
 		}
 		data, _ := json.Marshal(file)
-		if r.IntN(8) == 0 { // and some that are not JSON
+		if r.IntN(8) == 0 { // some are not JSON
 			data[r.IntN(len(data))] ^= byte(1 + r.IntN(255))
 		}
 		tok, err := New(data)
@@ -165,7 +165,7 @@ var nasty = []any{
 	map[string]any{"type": "Replace", "pattern": map[string]any{"String": "h"}, "content": strings.Repeat("h", 2000)},
 }
 
-// something returns a fresh copy of a nasty value, because trees must not share nodes.
+// something returns a new copy of a hostile value, because trees must not share nodes.
 func something(r *rand.Rand) any {
 	data, _ := json.Marshal(nasty[r.IntN(len(nasty))])
 	var value any
@@ -173,7 +173,7 @@ func something(r *rand.Rand) any {
 	return value
 }
 
-// mutate puts something nasty at a random place below node.
+// mutate inserts a hostile value at a random place below node.
 func mutate(r *rand.Rand, node any, depth int) {
 	switch node := node.(type) {
 	case map[string]any:
@@ -208,7 +208,7 @@ func mutate(r *rand.Rand, node any, depth int) {
 	}
 }
 
-// TestHostileFiles checks files each of which would end the process or run away if it reached the library.
+// TestHostileFiles checks files that would each crash or hang the process if they reached the library.
 func TestHostileFiles(t *testing.T) {
 	step := func(kind string, kv ...any) map[string]any {
 		m := map[string]any{"type": kind}
@@ -269,7 +269,7 @@ func TestHostileFiles(t *testing.T) {
 		},
 		"trie size":    {"normalizer": step("Precompiled", "precompiled_charsmap", "/////w==")},
 		"fixed length": {"pre_tokenizer": step("FixedLength", "length", 0)},
-		// The library tells a step of unknown type by its settings.
+		// The library identifies a step of an unknown type by its settings.
 		"strip decoder without type": {"decoder": map[string]any{"content": "a", "start": 1, "stop": 1}},
 		"strip decoder, mistyped":    {"decoder": step("X", "content", "a", "start", 1, "stop", 1)},
 		"growth without types":       {"normalizer": step("Sequence", "normalizers", untyped)},

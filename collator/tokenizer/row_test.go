@@ -151,8 +151,8 @@ func TestContentStaysText(t *testing.T) {
 	}
 }
 
-// TestUnsegmentable checks that what can't be encoded in segments is encoded whole, and refused if that would turn
-// content into special tokens.
+// TestUnsegmentable checks that text that can't be encoded in segments is encoded as a whole, or rejected if that would
+// turn content into special tokens.
 func TestUnsegmentable(t *testing.T) {
 	tok, err := New(synthetic(t, map[string]any{
 		"normalizer":   map[string]any{"type": "Lowercase"},
@@ -179,7 +179,7 @@ func TestUnsegmentable(t *testing.T) {
 	}
 }
 
-// TestCache checks that each distinct segment is tokenised once, within the limit.
+// TestCache checks that each distinct segment is tokenised once, while the cache is below its limit.
 func TestCache(t *testing.T) {
 	tok, err := New(synthetic(t, nil))
 	if err != nil {
@@ -231,7 +231,7 @@ func TestConcurrentRows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tok.SetCacheBytes(2000) // so small that generations change in between
+	tok.SetCacheBytes(2000) // so small that generations change during the test
 	texts := []string{"<|a|>one<|end|>two", "three <|a|>one", "<|end|>\x00two", "four"}
 	want := make([]Encoding, len(texts))
 	for i, text := range texts {

@@ -85,7 +85,7 @@ func TestRoomIsAnnounced(t *testing.T) {
 }
 
 // TestLargeGroups checks that only sizes above the default limits are announced, and that a reader returns an error for
-// a frame that exceeds them or the rest of the file.
+// a group that exceeds the announced sizes or the rest of the file.
 func TestLargeGroups(t *testing.T) {
 	var c Commit
 	c.announce(usualFrame, usualLists)
