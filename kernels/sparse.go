@@ -90,7 +90,7 @@ func (b *SparseBatch) check(r *run, rest Rest) error {
 	return b.checkSupports(r, rest)
 }
 
-// checkSupports validates the rows' ids and log-probabilities, and keeps the probabilities in r unless they are to be
+// checkSupports validates the rows' ids and log-probabilities, and keeps the probabilities in r unless they will be
 // renormalised.
 func (b *SparseBatch) checkSupports(r *run, rest Rest) error {
 	t := &b.Teacher

@@ -181,7 +181,7 @@ type wideRow struct {
 }
 
 // pass runs a tile function over the row. If grad isn't nil, it receives gradients; it may be the student's memory. The
-// gradients of the row's tail stay in padOut.
+// gradients of the row's tail remain in padOut.
 func (r *wideRow) pass(f tileFunc, grad []float32) {
 	w, a := r.w, &r.w.a
 	rows := w.rows

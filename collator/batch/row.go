@@ -309,7 +309,7 @@ func (e *entry) row(b []byte) (*Row, error) {
 	return r, nil
 }
 
-// rowRoom is the maximum memory that a row's lists take, per byte of the encoding: that of a side without tokens.
+// rowRoom is the maximum memory that a row's lists take, per byte of the encoding. Sides without tokens take most.
 const rowRoom = 24
 
 // codeRow codes a row, whose Meta is encoded as JSON.

@@ -60,7 +60,7 @@ func (c *cache) put(key segment, enc Encoding) {
 }
 
 // again reports whether again was called with the same text before. The answer is approximate: texts are forgotten and,
-// very rarely, confused. Most segments occur once, and caching those that are cheap to encode costs more than it saves.
+// very rarely, confused. Most segments occur once, and caching cheap ones costs more than it saves.
 func (c *cache) again(text string) bool {
 	hash := maphash.String(c.seed, text)
 	c.mu.Lock()

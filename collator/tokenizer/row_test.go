@@ -15,10 +15,10 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// everything treats all of a text as template.
+// everything treats all text as template.
 func everything(text string) []chat.Span { return []chat.Span{{End: len(text)}} }
 
-// zoo has tokenizers whose segments depend on their surroundings in every way we know.
+// zoo has tokenizers whose segments depend on their surroundings in every known way.
 func zoo(t testing.TB) map[string]*Tokenizer {
 	byteLevel := func(prefix, trim bool) map[string]any {
 		return map[string]any{"type": "ByteLevel", "add_prefix_space": prefix, "trim_offsets": trim, "use_regex": true}
@@ -108,7 +108,7 @@ func TestSegmentsEqualWhole(t *testing.T) {
 			}
 		}
 		t.Run(name, func(t *testing.T) {
-			// Escapes at the start of a text and before a trimmed space.
+			// Escapes at the start of text and before a trimmed space.
 			for _, text := range []string{"\x01<|a|>\x00", "\x00<|a|>\x01", "\x00a\x01", "\x00\x02\x03\x01\x03"} {
 				check(t, text)
 			}

@@ -23,13 +23,13 @@ const (
 	maxTokenBytes     = 16 << 10 // limit for a single added token
 	maxAddedBytes     = 16 << 20 // limit for all added tokens, of which the library makes an automaton
 	maxUnigramBytes   = 8 << 20  // limit for a Unigram vocabulary, each byte of which takes the library 350 bytes
-	maxTemplateTokens = 1 << 10  // special tokens that a template adds to a text
+	maxTemplateTokens = 1 << 10  // special tokens that a template adds to text
 	maxPipelineBytes  = 16 << 20 // limit for each of normalizer, pre_tokenizer, post_processor, decoder
 	maxPipelineDepth  = 24
 	maxPipelineSize   = 20_000 // lists and objects in all of them
 	maxPadTokens      = 1 << 20
 	maxOverlap        = 64   // windows of a truncated text that may share a token
-	maxGrowth         = 4096 // factor by which replacement may lengthen a text
+	maxGrowth         = 4096 // factor by which replacement may lengthen text
 	maxPatternBytes   = 16 << 10
 	maxPatternDepth   = 32
 	maxPatternItems   = 20_000 // items of a pattern, with counted repeats written out
@@ -179,7 +179,7 @@ func (s *shape) checkMerges() error {
 
 // add appends the tokens that a folder's configuration adds, as transformers does: first the entries of
 // added_tokens_decoder, then named special tokens that were not listed. A token that is special only by name counts as
-// special here too: if a user types it, it must stay text, like other special tokens.
+// special here too: if a user types it, it must remain text, like other special tokens.
 func (s *shape) add(config *Config) error {
 	more := slices.Clone(config.added)
 	for _, text := range config.specialTexts() {
@@ -332,7 +332,7 @@ func (s *shape) maxID() int32 {
 
 // variant describes how an instance of the library differs from the file.
 type variant struct {
-	specialsAsText bool // special-token look-alikes stay text
+	specialsAsText bool // special-token look-alikes remain text
 	batching       bool // the file's truncation and padding apply
 	continued      bool // for text that is not at the start of its row
 	nul            bool // the escapes in nul.go encode NUL

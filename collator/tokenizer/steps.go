@@ -18,7 +18,7 @@ import (
 type stepCheck struct {
 	part   string
 	size   int     // number of lists and objects so far, in all parts
-	growth float64 // product of the factors by which replacements so far, in all parts, may lengthen a text
+	growth float64 // product of the factors by which replacements so far, in all parts, may lengthen text
 }
 
 // problem returns a description of the first such setting below node, consisting of the path of keys to the setting, a

@@ -11,10 +11,10 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// MaxTextBytes is the maximum length in bytes of a text for Encode and EncodeRow.
+// MaxTextBytes is the maximum length in bytes of text for Encode and EncodeRow.
 const MaxTextBytes = 64 << 20
 
-// Encoding holds the tokens of a text. Offsets[i] is the part of the text that token i covers, in bytes of UTF-8;
+// Encoding holds the tokens of text. Offsets[i] is the part of the text that token i covers, in bytes of UTF-8;
 // tokens added by a post-processor or by padding have {0, 0}. For a character split over several byte-level tokens,
 // each of them reports the whole character, as Hugging Face does.
 type Encoding struct {
@@ -188,7 +188,7 @@ func (t *Tokenizer) Specials() []Special {
 	})
 }
 
-// Encode encodes a text as Hugging Face's tokenizers does with this file, including truncation and padding. Like
+// Encode encodes text as Hugging Face's tokenizers does with this file, including truncation and padding. Like
 // Python, it returns an error for text that isn't UTF-8, and for lone surrogates.
 func (t *Tokenizer) Encode(text string, opts Options) (Encoding, error) {
 	return t.encode(text, opts.AddSpecial, variant{specialsAsText: !opts.ParseSpecial, batching: true})

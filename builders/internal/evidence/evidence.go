@@ -233,7 +233,7 @@ func members(text string) json.Raw {
 	if len(pairs) < 2 || pairs[0][0] > 0 {
 		pairs = pattern("labels").FindAllStringSubmatchIndex(text, maxPairs)
 		if len(pairs) < max(2, strings.Count(text, "\n")+1) || errorKey[first] || first == "message" {
-			return nil // a text that begins with "error:" or "message:" is not read as an object
+			return nil // text that begins with "error:" or "message:" is not read as an object
 		}
 	}
 	b, sep := []byte(nil), "{"

@@ -262,7 +262,7 @@ func TestKindsDev(t *testing.T) {
 	}
 }
 
-// TestShapes checks that the surroundings of an error distinguish it from a text with the same words.
+// TestShapes checks that the surroundings of an error distinguish it from text with the same words.
 func TestShapes(t *testing.T) {
 	for _, c := range []struct {
 		text   string

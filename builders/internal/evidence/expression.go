@@ -34,7 +34,7 @@ func newExpression(expr string) *expression {
 	return x
 }
 
-// split returns copies of expr, each with only one of its alternatives. A text that matches expr matches one of them.
+// split returns copies of expr, each with only one of its alternatives. Text that matches expr matches one of them.
 // The alternatives are the top-level ones or, without any, the ones in the outermost group with the most alternatives.
 func split(expr string) []string {
 	open, widest := []group{{}}, group{}
@@ -163,7 +163,7 @@ func (x *expression) MatchString(s string) bool {
 	return false
 }
 
-// trigrams is a set of hashes of a text's three-byte substrings. Most literals that aren't in the text contain a
+// trigrams is a set of hashes of the text's three-byte substrings. Most literals that aren't in the text contain a
 // trigram that isn't in it either.
 type trigrams [64]uint64
 

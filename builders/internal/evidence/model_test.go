@@ -52,7 +52,7 @@ func allWeighed(t *testing.T) (out []weighed) {
 	return out
 }
 
-// term is a feature of a text, by its place among the weights.
+// term is a feature of text, by its place among the weights.
 type term struct {
 	at    int
 	value float64

@@ -444,7 +444,7 @@ func acted(key string) bool {
 // isCode reports whether a member is an error code, which doesn't indicate an error without a message.
 func isCode(key string) bool { return key == "errorcode" || key == "errcode" }
 
-// refuses reports whether a text is a refusal.
+// refuses reports whether text is a refusal.
 func refuses(s string) bool { return textOf(s).refusal().Failed }
 
 // failureKeys are members that give the reason when another member says that something failed. In a record they are

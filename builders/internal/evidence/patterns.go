@@ -44,5 +44,5 @@ var compiled = sync.OnceValue(func() map[string]func() *expression {
 // pattern returns the regular expression with the given name in patterns.txt.
 func pattern(name string) *expression { return compiled()[name]() }
 
-// matches reports whether a text matches the pattern with the given name.
+// matches reports whether text matches the pattern with the given name.
 func matches(s, name string) bool { return pattern(name).MatchString(s) }

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// voice reads a program's final message in a text that no other rule matches.
+// voice reads a program's final message in text that no other rule matches.
 func (c Call) voice(t *text) Verdict {
 	const few = 12 // lines
 	command := c.command()
@@ -58,7 +58,7 @@ func (c Call) voice(t *text) Verdict {
 // the correct usage.
 const maxUsageLines = 6
 
-// complaint matches a text that begins with the name of the command's program, as error messages do. In a text of more
+// complaint matches text that begins with the name of the command's program, as error messages do. In text of more
 // than maxUsageLines lines, the first lines must include part of a usage message or another line that begins with that
 // name. If the text doesn't match, or its first line is not an error, complaint returns misused's finding.
 func (c Call) complaint(t *text, command string) Verdict {

@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// window is the number of bytes examined at each end of a text.
+// window is the number of bytes examined at each end of the text.
 const window = 16 << 10
 
 // sample is the number of lines examined at each end.
 const sample = 40
 
-// words judges a text by its words and their positions.
+// words judges text by its words and their positions.
 func (c Call) words(text string) Verdict {
 	if text == "" {
 		return Verdict{}

@@ -100,7 +100,7 @@ func ownTrace(t *testing.T, tok *tokenizer.Tokenizer, task, trial int) string {
 	return string(line)
 }
 
-// TestControlHasNoEffect checks that measuring the effect of hints is refused if hints are omitted.
+// TestControlHasNoEffect checks that measuring the effect of hints is an error if hints are omitted.
 func TestControlHasNoEffect(t *testing.T) {
 	c := config.Collator{Hints: "none", TemplateTime: "2026-01-02", Teacher: &config.Teacher{HintEffect: true}}
 	if _, err := collate.CollatorConfig(c, 0); err == nil || !strings.Contains(err.Error(), "hint_effect") {

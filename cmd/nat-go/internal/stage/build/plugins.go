@@ -31,7 +31,7 @@ type Plugins struct {
 	Rules  *readers.ScoreRules // the rules in dataset.score_rules; nil means none
 	Chosen bool                // whether the user chose the formats
 
-	Builders []*Builder // those that Open opened
+	Builders []*Builder // the builders that Open opened
 
 	started  map[string]func() (*host.Plugin, error) // each waits until the plugin has started
 	sessions []*host.Session
