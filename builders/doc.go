@@ -10,5 +10,5 @@
 //
 // Each kind of record has its own struct, and each drop reason has an exported name.
 //
-// Part of the Go API we promise (v0).
+// Part of the supported Go API (v0).
 package builders

@@ -183,7 +183,8 @@ func (c *Collator) learnTokens() error {
 			strings.Join(c.render.Terminators(), ", "))
 	}
 	c.vocab = max(int64(tok.VocabSize()), int64(tok.MaxID())+1)
-	// The pad id comes from the tokenizer unless the configuration sets one. Masks never depend on it (DEFECTS.md, D25).
+	// The pad id comes from the tokenizer unless the configuration sets one. Masks never depend on it (DEFECTS.md,
+	// D25).
 	for _, name := range []string{"pad_token", "eos_token"} {
 		if text, ok := tok.Config.Token(name); ok {
 			if id, ok := tok.ID(text); ok {

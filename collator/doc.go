@@ -9,5 +9,5 @@
 //
 // The package is large because a row is made in one pass by one worker, whose scratch memory is shared by all channels.
 //
-// Part of the Go API we promise (v0).
+// Part of the supported Go API (v0).
 package collator

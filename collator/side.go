@@ -623,7 +623,7 @@ type ownerCursor struct {
 	runs  []chat.Span // trained tokens
 	spans []template.Span
 
-	turn, span, run, given int // indices of the first turn, span, run and sampled range that end after the current token
+	turn, span, run, given int // indices of the first turn, span, run and sampled range that end after this token
 }
 
 // owner returns the owner of token i.

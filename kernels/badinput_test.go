@@ -12,7 +12,7 @@ import (
 	"github.com/nat-go/nat-go/internal/oracletest"
 )
 
-// badCase is one row of bad_inputs.json. Arguments that a case doesn't name are given harmless values.
+// badCase is a row of bad_inputs.json. Arguments that a case doesn't name get valid values.
 type badCase struct {
 	ID, Fn string
 	Args   struct {
@@ -58,7 +58,7 @@ type badExpect struct {
 	Ids      []int32
 }
 
-// outcome is the result of a call, in the terms of the expectations.
+// outcome is the result of a call, in the terms used by expectations.
 type outcome struct {
 	err   error
 	loss  float64   // reduced
@@ -103,7 +103,7 @@ func floats(t *testing.T, raw json.RawMessage, or []float32) (x []float32, rows,
 	return x, len(nested), cols
 }
 
-// TestSparseStudentWithoutMemory checks that a student without entries is refused before its memory is compared with
+// TestSparseStudentWithoutMemory checks that a student without entries is rejected before its memory is compared with
 // the gradient's.
 func TestSparseStudentWithoutMemory(t *testing.T) {
 	j, err := NewSparseJSD(Options{Beta: 0.5, Temperature: 1}, RestBucket)

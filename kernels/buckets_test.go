@@ -42,8 +42,8 @@ func TestTopK(t *testing.T) {
 	})
 }
 
-// TestSplit compares a row's log-probabilities on a support and outside it with their definition: the gradient is made
-// of them.
+// TestSplit compares a row's log-probabilities on a support and outside it with their definition, because the gradient
+// depends on them.
 func TestSplit(t *testing.T) {
 	forPaths(t, func(t *testing.T, path string) {
 		p, err := findPath(path)
@@ -56,7 +56,7 @@ func TestSplit(t *testing.T) {
 			n := []int{2, 128, 300, 1000, 9000}[r.IntN(5)]
 			x := make([]float64, n)
 			fill(r, x, []float64{0.1, 3, 10}[r.IntN(3)], []float64{0, 40, -800}[r.IntN(3)])
-			for range r.IntN(4) { // entries that hold nearly everything, or nothing
+			for range r.IntN(4) { // entries with nearly all of the probability, or none
 				x[r.IntN(n)] += []float64{20, 60, 300, math.Inf(-1)}[r.IntN(4)]
 			}
 			m, _ := rounded(x, []DType{Float32, BFloat16, Float16}[r.IntN(3)], r)
@@ -99,7 +99,8 @@ func TestSplit(t *testing.T) {
 	})
 }
 
-// TestSplitNearHalf checks that subtracting an entry that holds much of a short row costs the rest little accuracy.
+// TestSplitNearHalf checks that subtracting an entry with a large share of a short row loses little accuracy in the
+// rest.
 func TestSplitNearHalf(t *testing.T) {
 	const n = 3000
 	forPaths(t, func(t *testing.T, path string) {

@@ -8,13 +8,13 @@ import (
 	"unsafe"
 )
 
-// kindOfRow fills in both sides.
+// kindOfRow fills in both sides of a row.
 type kindOfRow struct {
 	name string
 	fill func(r *rand.Rand, s, t []float32)
 }
 
-// trainingRows are rows as training meets them.
+// trainingRows are rows that occur in training.
 var trainingRows = []kindOfRow{
 	{"unrelated sd 1", func(r *rand.Rand, s, t []float32) { normal(r, s, 1); normal(r, t, 1) }},
 	{"unrelated sd 3", func(r *rand.Rand, s, t []float32) { normal(r, s, 3); normal(r, t, 3) }},
@@ -90,8 +90,8 @@ func moved(r *rand.Rand, s, t []float32, sd float64) {
 	}
 }
 
-// TestTrainingRows checks that no row as training meets it takes the float64 path, and that a gradient's error is at
-// most 1.5e-6 of the row's largest entry.
+// TestTrainingRows checks that rows that occur in training don't take the float64 path, and that a gradient's error is
+// at most 1.5e-6 of the row's largest entry.
 func TestTrainingRows(t *testing.T) {
 	const v = 3000
 	forPaths(t, func(t *testing.T, path string) {
@@ -157,8 +157,8 @@ func trainingRow(t *testing.T, o Options, where string, z, w []float32) float64 
 	return worst / top
 }
 
-// TestConfidentRowsTakeOnePass checks that rows whose entries but one have next to no probability, and so next to no loss,
-// aren't taken for nearly equal ones, which need a slower pass after the first.
+// TestConfidentRowsTakeOnePass checks that rows in which all entries but one have almost no probability, and therefore
+// almost no loss, aren't treated as nearly equal, which would require a slower pass after the first.
 func TestConfidentRowsTakeOnePass(t *testing.T) {
 	const v = 4096
 	for _, path := range paths() {
@@ -248,7 +248,7 @@ func BenchmarkTraining(b *testing.B) {
 	}
 }
 
-// BenchmarkSupport measures the divergences on a support beside LogProb, which reads the same row.
+// BenchmarkSupport compares the divergences on a support with LogProb, which reads the same row.
 func BenchmarkSupport(b *testing.B) {
 	const rows = 8
 	for _, v := range []int{32000, 151936} {

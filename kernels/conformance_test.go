@@ -85,7 +85,7 @@ func optionsOf(t testing.TB, c *Case, path string) Options {
 	return o
 }
 
-// reductionOf reads a reduction by the oracle's name for it.
+// reductionOf converts the oracle's name for a reduction.
 func reductionOf(name string) (Reduction, error) {
 	r := slices.Index([]string{"sum", "batchmean", "mean", "denom"}, name)
 	if r < 0 {
@@ -101,7 +101,7 @@ func restOf(renormalised bool) Rest {
 	return RestBucket
 }
 
-// inputOf materialises both sides of an input.
+// inputOf returns both sides of an input as matrices.
 func inputOf(t testing.TB, s *Suite, in *Input) (z, w Matrix) {
 	half := func(x []uint16) Matrix {
 		if in.Dtype == "bf16" {
@@ -147,7 +147,7 @@ func crc(m Matrix) uint32 {
 	return h.Sum32()
 }
 
-// exactZero are the row kinds whose loss is exactly 0.
+// exactZero lists the kinds of rows whose loss is exactly 0.
 var exactZero = map[string]bool{"identical": true, "shift_exact": true, "const": true}
 
 func checkGrad(t testing.TB, tl *tally, g gate, where, kind string, got []float32, want []float64) {
@@ -294,7 +294,7 @@ func goldenDense(t *testing.T, s *Suite, path string) {
 					}
 				}
 			}
-			for jx := range in.V { // masked entries have exactly no gradient
+			for jx := range in.V { // the gradient of masked entries is exactly 0
 				if math.IsInf(z.At(r, jx), -1) && grad[jx] != 0 {
 					tl.fail(t, kind+" masked", "%s: entry %d has gradient %g", where, jx, grad[jx])
 					break

@@ -17,8 +17,8 @@ import (
 	"unsafe"
 )
 
-// Where the processor lacks AVX-512, NATGO_EMULATE=1 makes tests run its tiles by interpreting their assembly, as one
-// more path before purego. It is a hundred times slower than a processor.
+// On processors without AVX-512, NATGO_EMULATE=1 makes tests run the AVX-512 tiles by interpreting their assembly, as
+// an additional path before purego. This is a hundred times slower than the processor.
 func init() {
 	native := paths
 	paths = sync.OnceValue(func() []*tileSet {
@@ -37,7 +37,7 @@ type machine struct {
 	general [16]uint64
 	vector  [32][16]uint32
 	mask    [8]uint32
-	less    bool // of the last comparison
+	less    bool // result of the last comparison
 	arg     *tileArgs
 }
 
@@ -149,7 +149,7 @@ var generalNames = strings.Fields("AX BX CX DX SI DI BP SP R8 R9 R10 R11 R12 R13
 
 func parseOperand(s string, static map[string]*[4096]byte) operand {
 	number := func(s string) int {
-		n, _ := strconv.ParseInt(s, 0, 64) // 0 of nothing
+		n, _ := strconv.ParseInt(s, 0, 64) // 0 if s is empty
 		return int(n)
 	}
 	if d := staticName.FindStringSubmatch(s); d != nil {
@@ -187,10 +187,10 @@ func (o *operand) address(m *machine) unsafe.Pointer {
 	if o.index >= 0 {
 		at += m.general[o.index] * o.scale
 	}
-	return *(*unsafe.Pointer)(unsafe.Pointer(&at)) // what it points at is kept alive by the argument
+	return *(*unsafe.Pointer)(unsafe.Pointer(&at)) // the argument keeps the memory alive
 }
 
-// word is the value of a general operand of 8 bytes.
+// word returns the value of an 8-byte general operand.
 func (o *operand) word(m *machine) uint64 {
 	switch o.kind {
 	case 'r':
@@ -211,7 +211,7 @@ func (o *operand) setWord(m *machine, x uint64) {
 	}
 }
 
-// read is the operand's lanes; a broadcast repeats one.
+// read returns the operand's lanes. A broadcast repeats one lane.
 func (o *operand) read(m *machine, lanes int, broadcast bool) *[16]uint32 {
 	if o.kind == 'v' {
 		return &m.vector[o.n]
@@ -241,7 +241,7 @@ func setF64(x []uint32, i int, y float64) {
 	x[2*i], x[2*i+1] = uint32(b), uint32(b>>32)
 }
 
-// larger is MAXPS: the second unless the first is larger.
+// larger implements MAXPS, which returns the second operand unless the first is larger.
 func larger(a, b float64) float64 {
 	if a > b {
 		return a
@@ -266,7 +266,7 @@ func ranged(imm int, a, b float64) float64 {
 	return out
 }
 
-// lanewise are the operations on lanes: the last source in Intel's order comes first.
+// lanewise holds the operations on lanes. The last source in Intel's order comes first.
 var lanewise = map[string]func(imm int, x []uint32) uint32{
 	"VADDPS": func(_ int, x []uint32) uint32 { return bitsOf(f32of(x[1]) + f32of(x[0])) },
 	"VSUBPS": func(_ int, x []uint32) uint32 { return bitsOf(f32of(x[1]) - f32of(x[0])) },
@@ -301,7 +301,8 @@ var lanewise = map[string]func(imm int, x []uint32) uint32{
 	},
 }
 
-// sources is how many sources an operation has beside an immediate; the destination is one if there are three.
+// sources returns the number of sources of an operation, not counting an immediate. If there are three, one is the
+// destination.
 var sources = map[string]int{
 	"VREDUCEPS": 1, "VPSRLD": 1, "VPSLLD": 1, "VMOVAPS": 1, "VCVTDQ2PS": 1, "VFMADD213PS": 3, "VFMSUB213PS": 3,
 	"VFMADD231PS": 3, "VPTERNLOGD": 3,
@@ -345,7 +346,7 @@ func decodeLine(line string, labels map[string]int, static map[string]*[4096]byt
 	return done(lanes(f, op, suffix, o))
 }
 
-// lanes applies an operation to every lane that a mask, if any, selects.
+// lanes applies an operation to every lane selected by a mask, or to all lanes without a mask.
 func lanes(f func(int, []uint32) uint32, op, suffix string, o []operand) func(*machine) {
 	imm, mask, dst := 0, -1, o[len(o)-1]
 	if o[0].kind == 'i' {
@@ -389,7 +390,7 @@ func lanes(f func(int, []uint32) uint32, op, suffix string, o []operand) func(*m
 	}
 }
 
-// roundDown is the sum of a and b, whose nearest is y, rounded down.
+// roundDown returns the sum of a and b, whose nearest float is y, rounded down.
 func roundDown(y, a, b uint32) uint32 {
 	if f := math.Float32frombits(y); float64(f) > f32of(a)+f32of(b) {
 		return math.Float32bits(math.Nextafter32(f, negInf))
@@ -397,7 +398,7 @@ func roundDown(y, a, b uint32) uint32 {
 	return y
 }
 
-// general executes instructions on general registers and masks; nil if op is another.
+// general executes instructions on general registers and masks. It returns nil for other instructions.
 func general(op string, o []operand) func(*machine) {
 	last := &o[len(o)-1]
 	switch op {
@@ -429,7 +430,7 @@ func general(op string, o []operand) func(*machine) {
 	return nil
 }
 
-// wholeVectors executes instructions that don't work lane by lane; nil if op is another.
+// wholeVectors executes instructions that don't work lane by lane. It returns nil for other instructions.
 func wholeVectors(op string, o []operand) func(*machine) {
 	last := &o[len(o)-1]
 	set := func(m *machine, x [16]uint32) {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Code names the argument at fault in a refused call.
+// Code identifies the invalid argument of a rejected call.
 type Code string
 
 // The codes.

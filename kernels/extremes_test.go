@@ -8,9 +8,9 @@ import (
 	"unsafe"
 )
 
-// TestExtremeLogits has one entry that one side rules out, or nearly, by a logit from -1e4 to -Inf, while the other
-// gives it anything from a fair share to less than float64 can hold. At beta 0 and 1 the loss grows with the logit,
-// without bound.
+// TestExtremeLogits gives one entry a logit from -1e4 to -Inf on one side. On the other side, the entry's probability
+// ranges from a fair share to less than float64 can represent. At beta 0 and 1, the loss grows with the logit without
+// bound.
 func TestExtremeLogits(t *testing.T) {
 	low := []float32{-1e4, -65000, -1e20, -1.4e35, -math.MaxFloat32, negInf}
 	other := []float32{0, -40, -62, -88, -104, -150, -700, -800, -1e4, -1e30, negInf}
@@ -21,7 +21,7 @@ func TestExtremeLogits(t *testing.T) {
 		for _, beta := range []float64{0, 1, 1e-6, 0.001, 0.3, 0.5, 0.9} {
 			for _, d := range []DType{Float32, BFloat16, Float16} {
 				t.Run(fmt.Sprintf("beta %g/%v", beta, d), func(t *testing.T) {
-					for _, n := range []int{33, 700} { // a tail alone, and whole blocks, which KL may read once only
+					for _, n := range []int{33, 700} { // only a tail, and whole blocks, which KL may read in a single pass
 						if n > 33 && beta > 0 && beta < 1 {
 							continue
 						}
@@ -100,7 +100,7 @@ func extreme(t *testing.T, o Options, d DType, n int, x, y float32) {
 	}
 }
 
-// farRows are rows of logits in the thousands and beyond, or with entries that one side excludes.
+// farRows are rows with logits in the thousands or more, or with entries that one side excludes.
 var farRows = []kindOfRow{
 	{"low student -1e20", low(1, -1e20, 0)},
 	{"low student -1.4e35", low(1, -1.4e35, 0)},
@@ -121,7 +121,7 @@ var farRows = []kindOfRow{
 	{"sd 5000, moved by sd 1", func(r *rand.Rand, s, t []float32) { normal(r, s, 5000); moved(r, s, t, 1) }},
 }
 
-// low gives n random entries of one side, 0 for the student, the logit x.
+// low sets n random entries of one side, 0 for the student, to the logit x.
 func low(n int, x float32, side int) func(r *rand.Rand, s, t []float32) {
 	return func(r *rand.Rand, s, t []float32) {
 		normal(r, s, 3)
@@ -142,7 +142,7 @@ func offset(a, b float32) func(r *rand.Rand, s, t []float32) {
 	}
 }
 
-// TestFarRows checks that rows stay on the float32 tiles, and are accurate, however large their logits are.
+// TestFarRows checks that rows remain on the float32 tiles, and are accurate, even if their logits are large.
 func TestFarRows(t *testing.T) {
 	const v = 3000
 	forPaths(t, func(t *testing.T, path string) {
@@ -198,7 +198,7 @@ func TestExtremeLogProb(t *testing.T) {
 	})
 }
 
-// BenchmarkFar measures rows of large logits beside ordinary ones, which come first.
+// BenchmarkFar measures ordinary rows first, and then rows with large logits.
 func BenchmarkFar(b *testing.B) {
 	const v, rows = 32000, 4
 	for _, kind := range append(trainingRows[5:6:6], farRows...) {

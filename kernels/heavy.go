@@ -215,7 +215,7 @@ func (r *row) gradient(res *rowResult, grad []float32, scale float64) bool {
 		top, gone := r.fold(&l, rest, scale*nf/o.Temperature)
 		top, gone = top/math.Abs(scale), gone/o.Temperature*nf
 		if r.p.kind == klPass && !r.p.teacherWeighs && top < 1e-9*tmp.loss && tmp.loss > 1e4 {
-			return false // the gradient is next to nothing beside the log-odds, and may be exactly 0
+			return false // the gradient is negligible compared with the log-odds, and may be exactly 0
 		}
 		if !(top < 0.2*gone && gone*4e-7 > 3e-14) {
 			// Without the terms of clipped entries, errors of the normalisers don't cancel.
@@ -299,7 +299,7 @@ func (w *worker) unclipped(rest float64) float64 {
 
 // fold returns a pivot, and the sum over all entries of G minus pivot*q. The parameter q is the share of the entries
 // that aren't heavy. The pivot is the heaviest entry's G/q if own is set or that entry is more than half of the row;
-// otherwise it is l.pivot. If own is set and there are no heavy entries, the pivot is 0.
+// otherwise it is l.pivot. If own is set and w.heavy is empty, the pivot is 0.
 func (w *worker) fold(l *light, q float64, own bool) (pivot, all float64) {
 	heaviest := -1
 	for i := range w.heavy {

@@ -114,7 +114,7 @@ func (b *Batch) vocab() (int, error) {
 	case b.Vocab > 0:
 		return b.Vocab, nil
 	case s.Cols != t.Cols:
-		return 0, fail(CodeShape, "student V=%d, teacher V=%d: set the number of valid columns if one is padded", s.Cols, t.Cols)
+		return 0, fail(CodeShape, "student V=%d, teacher V=%d: set the vocabulary's size if one is padded", s.Cols, t.Cols)
 	}
 	return s.Cols, nil
 }

@@ -39,7 +39,8 @@ type PairResult struct {
 }
 
 // DPO computes the loss of every pair into out and returns sum(w*loss)/max(pairs,1). The gradient of that mean is
-// w*Grad/max(pairs,1). A log-probability that is not finite is refused, because it would make the mean useless.
+// w*Grad/max(pairs,1). It returns an error if a log-probability isn't finite, because the mean might then be infinite
+// or NaN.
 func DPO(p Pairs, o PreferenceOptions, out []PairResult) (float64, error) {
 	switch {
 	case !(o.Beta > 0) || math.IsInf(o.Beta, 1):

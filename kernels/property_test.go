@@ -261,7 +261,7 @@ func TestInPlace(t *testing.T) {
 	})
 }
 
-// TestUpstream checks that it multiplies the gradient and leaves the loss alone; nil is 1, and 0 is 0.
+// TestUpstream checks that Upstream multiplies the gradient but not the loss. nil means 1, and 0 means 0.
 func TestUpstream(t *testing.T) {
 	z, w := []float32{1, 2, 3, 0.5}, []float32{1.5, 1, 3, 0}
 	forPaths(t, func(t *testing.T, path string) {
@@ -322,7 +322,7 @@ func TestAlignment(t *testing.T) {
 			if err != nil || got.Loss != want {
 				t.Fatalf("offset %d: got %g, want %g (%v)", shift, got.Loss, want, err)
 			}
-			// The same via the number of valid columns.
+			// The same with Vocab.
 			wide := func(x []float32) Matrix { return Matrix{F32: x[shift:], Rows: rows, Cols: n + 5, Stride: st} }
 			grad := make([]float32, rows*(n+5))
 			got, err = j.Run(&Batch{Student: wide(z), Teacher: wide(w), Vocab: n}, &Output{Grad: grad})
@@ -333,7 +333,8 @@ func TestAlignment(t *testing.T) {
 	})
 }
 
-// TestOrderOfLogits covers the traps of a speculative reference: large entries after the first tiles, ramps, jumps.
+// TestOrderOfLogits covers rows for which the first reference is wrong, such as large entries after the first tiles,
+// ramps and jumps.
 func TestOrderOfLogits(t *testing.T) {
 	const n = 9000
 	shapes := map[string]func(i int) float32{
@@ -392,8 +393,8 @@ func TestNearEqual(t *testing.T) {
 	})
 }
 
-// TestSmallBetaGradient compares every path with the reference where psi bends far out: the sides differ by a dozen
-// log2 units of odds, and the gradient of the larger entry cancels.
+// TestSmallBetaGradient compares every path with the reference where the bend of psi is far from 0. The sides differ by
+// a dozen log2 units of odds, and the gradient of the larger entry cancels.
 func TestSmallBetaGradient(t *testing.T) {
 	forPaths(t, func(t *testing.T, path string) {
 		for _, beta := range []float64{5e-4, 0.002, 0.005, 0.01, 0.019, 0.03, 0.981, 0.998} {
@@ -414,7 +415,7 @@ func TestSmallBetaGradient(t *testing.T) {
 	})
 }
 
-// TestTableFit measures the tables against psi for every beta a path may be asked for.
+// TestTableFit compares the tables with psi for every beta that a path may use.
 func TestTableFit(t *testing.T) {
 	for _, b := range []float64{
 		0, 1, 1e-4, 0.001, steepEnd, 0.005, 0.01, 0.02, 0.05, 0.1, 0.3, 0.5, 0.7, 0.9, 0.95, 0.99, 0.999, 0.9999,
@@ -443,7 +444,7 @@ func TestTableFit(t *testing.T) {
 			}
 			want := psi(d, b)
 			e := math.Abs(p-want) / want
-			if b >= steepEnd && b <= 1-steepEnd { // where it supplies gradients
+			if b >= steepEnd && b <= 1-steepEnd { // where the table is used for gradients
 				g := rate(d, b)
 				e = max(e, math.Abs(r-g)/math.Abs(g))
 			}
@@ -460,7 +461,7 @@ func TestTableFit(t *testing.T) {
 // interpreted ends the name of a path whose assembly is interpreted.
 const interpreted = ", interpreted"
 
-// TestZeroAllocations checks calls on one and two workers, whose rows take float32 tiles and float64 tiles.
+// TestZeroAllocations checks calls with one and two workers, on rows that use float32 tiles and float64 tiles.
 func TestZeroAllocations(t *testing.T) {
 	const rows, v = 6, 2000
 	z, w := make([]float32, rows*v), make([]float32, rows*v)
@@ -484,7 +485,7 @@ func TestZeroAllocations(t *testing.T) {
 					t.Errorf("%d workers, beta %g: %.1f allocations", workers, beta, n)
 				}
 				if workers > 1 {
-					continue // a worker may meet its first row late, and then allocates the memory for a support
+					continue // a worker may get its first row late, and then allocates the memory for a support
 				}
 				k, _ := NewTopKJSD(Options{Beta: beta, Temperature: 1, Workers: 1, Path: path}, 20, RestBucket)
 				if n := testing.AllocsPerRun(20, func() {
@@ -499,7 +500,8 @@ func TestZeroAllocations(t *testing.T) {
 	})
 }
 
-// TestPolicyLoss checks gradients against finite differences, and the cases where others divide by zero.
+// TestPolicyLoss compares gradients with finite differences, and covers cases in which other implementations divide by
+// zero.
 func TestPolicyLoss(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 1))
 	b := PolicyBatch{Offsets: []int{0, 3, 3, 8}, Advantage: []float64{1.3, 5, -0.7}, Weights: []float64{1, 1, 0.5}}
@@ -618,7 +620,7 @@ func ExampleJSD() {
 	// Output: loss 0.02203, gradient [-0.0161 0.0378 -0.0257 0.0039]
 }
 
-// TestRates measures the tables of rates against their definition, for every beta that they serve.
+// TestRates compares the tables of rates with their definition, for every beta for which they are used.
 func TestRates(t *testing.T) {
 	for width, tab := range map[int]*rateTable{8: narrowRates, segments: wideRates} {
 		rows := make([]float32, len(tab.rows))

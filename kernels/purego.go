@@ -5,7 +5,7 @@ import (
 	"unsafe"
 )
 
-// The portable tiles: the same steps as the assembly, one entry at a time, in float64.
+// The portable tiles perform the same steps as the assembly, one entry at a time, in float64.
 
 func pureTiles() *tileSet {
 	p := &tileSet{name: "purego", float64s: true, finish: pureFinish, totals: pureTotals}

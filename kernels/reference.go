@@ -6,8 +6,8 @@ import (
 	"unsafe"
 )
 
-// The float64 definition of every dense loss. Fast paths are tested against it and hand it the rows that float32 cannot
-// represent, so it is written for clarity and exactness, not speed.
+// The functions below define every dense loss in float64. Tests compare the fast paths with them, and they compute the
+// rows that no tile can. They are written for clarity and accuracy rather than speed.
 
 // glNodes and glWeights are the 6-point Gauss-Legendre rule on [0,1]. On an interval of length 1/4 they integrate, to
 // within 1e-20, a function whose nearest singularity is at a distance of pi.
@@ -285,7 +285,7 @@ func (x *refPair) plainTerm(i int, bregman bool) (a, l, g float64) {
 }
 
 // ReferenceJSD returns the float64 loss of one row. If grad is not nil, it receives the gradient with respect to the
-// student's logits. This is the definition the fast paths are measured against. It does not validate its input.
+// student's logits. Tests compare the fast paths with this definition. It doesn't validate its input.
 func ReferenceJSD(student, teacher []float64, o Options, grad []float64) float64 {
 	if len(student) == 0 {
 		return 0

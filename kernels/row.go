@@ -55,7 +55,7 @@ func (w *worker) keep(n int) {
 	}
 }
 
-// release drops references to the caller's memory.
+// release clears the references to the caller's memory.
 func (w *worker) release() {
 	a := &w.a
 	a.s, a.t, a.g, a.out, a.pfs, a.pft, a.tab, a.table = nil, nil, nil, nil, nil, nil, nil, nil

@@ -7,8 +7,8 @@ import (
 )
 
 // SparseTeacher holds a teacher's top log-probabilities: row r has entries Offsets[r]:Offsets[r+1] of IDs and LogProbs.
-// The log-probabilities must already include the temperature. Rows may differ in length; ids in a row are unique
-// (servers that return the sampled token alongside the top k repeat it: remove it first).
+// The log-probabilities must already include the temperature. Rows may differ in length; the ids in a row must be
+// unique. Some servers return the sampled token in addition to the top k, which may repeat an id; remove the duplicate.
 type SparseTeacher struct {
 	Offsets  []int
 	IDs      []int32
@@ -90,7 +90,7 @@ func (b *SparseBatch) check(r *run, rest Rest) error {
 	return b.checkSupports(r, rest)
 }
 
-// checkSupports validates the rows' ids and log-probabilities, and keeps the probabilities in r unless they are to be
+// checkSupports validates the rows' ids and log-probabilities, and keeps the probabilities in r unless they will be
 // renormalised.
 func (b *SparseBatch) checkSupports(r *run, rest Rest) error {
 	t := &b.Teacher

@@ -10,7 +10,7 @@ import (
 	"unsafe"
 )
 
-// sweepShapes are rows that a kernel may find hard. Each is drawn afresh every time.
+// sweepShapes are rows that may be hard for a kernel. Each row is drawn anew.
 var sweepShapes = []struct {
 	name string
 	pair func(r *rand.Rand, z, w []float64)
@@ -251,8 +251,9 @@ func clippedReference(o Options, z, w []float64) int {
 
 func ptr(x []float64) unsafe.Pointer { return unsafe.Pointer(&x[0]) }
 
-// TestShiftAcrossBinade: a small difference between the two sides' largest entries must not shift the sides, because an
-// entry just below a power of 2 would lose its last bit, and its gradient the near-equal accuracy.
+// TestShiftAcrossBinade checks that a small difference between the sides' largest entries doesn't shift the sides.
+// Otherwise, an entry just below a power of 2 would lose its last bit, and its gradient would be less accurate for
+// nearly equal sides.
 func TestShiftAcrossBinade(t *testing.T) {
 	const n = 300
 	z, w := make([]float32, n), make([]float32, n)
@@ -281,7 +282,7 @@ func TestShiftAcrossBinade(t *testing.T) {
 	})
 }
 
-// TestEqualEntries: thousands of equal entries round the same way, wherever their sums are kept.
+// TestEqualEntries checks rows with thousands of equal entries, whose rounding errors have the same sign.
 func TestEqualEntries(t *testing.T) {
 	const n = 4095
 	z, w := make([]float32, n), make([]float32, n)

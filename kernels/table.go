@@ -249,7 +249,7 @@ func (t *rateTable) plus(c float64, to []float32) {
 // bend returns the D at which both sides have the same share of the mixture, in log2 units.
 func bend(beta float64) float64 { return math.Log2((1 - beta) / beta) }
 
-// limitD is the largest |D| that matters, in log2 units: beyond it the smaller side has no weight.
+// limitD is the largest |D| that matters, in log2 units. Beyond it, the smaller side's weight is 0.
 const limitD = 40
 
 const (

@@ -73,8 +73,8 @@ func TestExp2(t *testing.T) {
 	}
 }
 
-// TestNaNReachesTheSum: MAXPS and MINPS drop a NaN in one of the two operand orders, and shifting an exponent turns it
-// into a finite number. Every lane of every path must let it through.
+// TestNaNReachesTheSum checks that a NaN reaches the sum in every lane of every path. MAXPS and MINPS drop a NaN in one
+// of the two operand orders, and shifting an exponent turns it into a finite number.
 func TestNaNReachesTheSum(t *testing.T) {
 	forPaths(t, func(t *testing.T, path string) {
 		for n := range 260 {
@@ -102,8 +102,8 @@ func TestNaNReachesTheSum(t *testing.T) {
 	})
 }
 
-// TestGCPause: a collection must not wait for a batch. Assembly has no safe points; the wrapper around each tile is
-// one.
+// TestGCPause checks that a garbage collection doesn't wait for a batch. Assembly lacks safe points, but the wrapper
+// around each tile is one.
 func TestGCPause(t *testing.T) {
 	if testing.Short() || raceEnabled {
 		t.Skip("measures pauses")
@@ -157,8 +157,8 @@ func stopping() *metrics.Float64Histogram {
 	return &metrics.Float64Histogram{Counts: append([]uint64(nil), h.Counts...), Buckets: h.Buckets}
 }
 
-// TestPathOverride: NATGO_KERNELS selects a path in a new process, and an unknown path gives an error that lists the
-// choices.
+// TestPathOverride checks, in a new process, that NATGO_KERNELS selects a path, and that an unknown path causes an
+// error that lists the valid ones.
 func TestPathOverride(t *testing.T) {
 	if want := os.Getenv("NATGO_KERNELS_WANT"); want != "" {
 		j, err := NewJSD(Options{Beta: 0.5, Temperature: 1})
@@ -191,7 +191,7 @@ func TestPathOverride(t *testing.T) {
 	}
 }
 
-// TestWithoutAVX512: the runtime's own switch disables the wide path.
+// TestWithoutAVX512 checks that the runtime's GODEBUG setting disables the AVX-512 path.
 func TestWithoutAVX512(t *testing.T) {
 	if os.Getenv("NATGO_KERNELS_WANT") == "no-avx512" {
 		for _, p := range Paths() {
@@ -215,8 +215,8 @@ func TestWithoutAVX512(t *testing.T) {
 	}
 }
 
-// FuzzPaths feeds raw bits to every path and compares the results with the reference: NaNs, infinities, denormals, huge
-// values.
+// FuzzPaths feeds arbitrary bits to every path, including NaNs, infinities, subnormals and huge values, and compares
+// the results with the reference.
 func FuzzPaths(f *testing.F) {
 	f.Add([]byte{0, 0, 128, 63, 0, 0, 0, 64}, uint8(5), uint8(3))
 	f.Add([]byte{0, 0, 128, 255, 0, 0, 128, 127, 1, 0, 0, 0, 255, 255, 127, 127}, uint8(0), uint8(130))
@@ -240,7 +240,7 @@ func FuzzPaths(f *testing.F) {
 		for _, p := range Paths() {
 			o.Path = p
 			got, grad := one(t, o, z, w)
-			// In rows of few distinct values, roundings don't average out: the worst seen are 3.2e-6.
+			// Rounding errors don't average out in rows with few distinct values. The largest seen is 3.2e-6.
 			if (gate{4e-6, 1e-11, 0}).far(got, want) {
 				t.Fatalf("%s beta %g: %g, reference %g", p, o.Beta, got, want)
 			}
@@ -251,7 +251,7 @@ func FuzzPaths(f *testing.F) {
 	})
 }
 
-// TestHalfTypes: bfloat16 and float16 rows give the same results as the float32 rows they decode to.
+// TestHalfTypes checks that bfloat16 and float16 rows give the same results as the equal float32 rows.
 func TestHalfTypes(t *testing.T) {
 	r := rand.New(rand.NewPCG(12, 1))
 	forPaths(t, func(t *testing.T, path string) {

@@ -181,7 +181,7 @@ type wideRow struct {
 }
 
 // pass runs a tile function over the row. If grad isn't nil, it receives gradients; it may be the student's memory. The
-// gradients of the row's tail stay in padOut.
+// gradients of the row's tail remain in padOut.
 func (r *wideRow) pass(f tileFunc, grad []float32) {
 	w, a := r.w, &r.w.a
 	rows := w.rows
@@ -216,7 +216,7 @@ func (r *wideRow) pass(f tileFunc, grad []float32) {
 	copy(rows[wideSums:], sums[:])
 }
 
-// top returns a side's largest entry, and sets at to the beginning of its tile. It fails if the side has no softmax.
+// top returns a side's largest entry, and sets at to the beginning of its tile. It fails if the side lacks a softmax.
 func (r *wideRow) top(p unsafe.Pointer) (top float64, ok bool) {
 	w, a := r.w, &r.w.a
 	largest, sum := negInf, 0.0
@@ -262,7 +262,7 @@ func (j *JSD) wideTiles(p *tileSet) (sum, terms tileFunc) {
 	return p.wideSum, p.wideMix
 }
 
-// wideRow computes a row on float64 tiles. ok is false if a side has no softmax.
+// wideRow computes a row on float64 tiles. ok is false if a side lacks a softmax.
 func (j *JSD) wideRow(
 	w *worker, s, t unsafe.Pointer, d DType, n int, grad []float32, scale float64,
 ) (res rowResult, ok bool) {

@@ -7,5 +7,5 @@
 // every pair; the pairs with the largest margins come from a heap over the sorted scores, so a turn with thousands of
 // candidates and a limit of a few pairs takes no longer than sorting.
 //
-// Part of the Go API we promise (v0).
+// Part of the supported Go API (v0).
 package pairs

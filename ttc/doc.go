@@ -4,5 +4,5 @@
 //
 // Text is WTF-8 (see package chat). Everything here is read-only once a source has returned it.
 //
-// Part of the Go API we promise (v0).
+// Part of the supported Go API (v0).
 package ttc

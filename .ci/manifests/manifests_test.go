@@ -1,5 +1,5 @@
-// Package manifests reads what nat-go writes for Kubernetes the way Kubernetes does: an unknown field is refused. It is
-// a module of its own so that building nat-go doesn't mean building Kubernetes' types.
+// Package manifests reads nat-go's output for Kubernetes as Kubernetes does, and rejects unknown fields. It is a
+// separate module, so that building nat-go doesn't require Kubernetes' types.
 package manifests
 
 import (
@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// manifests has nat-go plan a run and write its Jobs, then reads them.
+// manifests makes nat-go plan a run and write its Jobs, and then reads the Jobs.
 func manifests(t *testing.T, runID string, flags ...string) map[string]*batch.Job {
 	t.Helper()
 	dir := t.TempDir()

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// shown is what the screen says of the events of one package.
+// shown is the screen's output for the events of one package.
 func shown(events ...event) string {
 	var out strings.Builder
 	s := &screen{out: &out, began: time.Now(), total: 1}

@@ -16,5 +16,5 @@
 // answered the same messages more than once, the answer that the session continued from is chosen, and one that it
 // abandoned is rejected. The chosen side never has more model turns than the rejected one.
 //
-// Part of the Go API we promise (v0).
+// Part of the supported Go API (v0).
 package divergence

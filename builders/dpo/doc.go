@@ -9,5 +9,5 @@
 // Records refer to their candidates instead of repeating their text. NAT's metadata object is omitted unless
 // `metadata: true`, because most of it can be derived from the record.
 //
-// Part of the Go API we promise (v0).
+// Part of the supported Go API (v0).
 package dpo

@@ -3,5 +3,5 @@
 //
 // Plugins return findings when they open a config (plugins/sdk).
 //
-// Part of the Go API we promise (v0).
+// Part of the supported Go API (v0).
 package finding

@@ -10,5 +10,5 @@
 // Tasks that don't contribute to training (too few rollouts, or equal rewards) can be dropped as a whole, but never
 // in part, because an advantage computed over part of a group would be wrong.
 //
-// Part of the Go API we promise (v0).
+// Part of the supported Go API (v0).
 package grpo

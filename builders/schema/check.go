@@ -22,7 +22,7 @@ import (
 // Options change how a block is checked.
 type Options struct {
 	Pointer string           // the block's pointer, with which the pointers of all findings begin
-	At      *yaml.Node       // the block's key, at which missing keys are reported; if nil, they are reported at the block
+	At      *yaml.Node       // the block's key, at which missing keys are reported; nil means the block
 	Unknown finding.Severity // severity of keys that the spec doesn't define; empty means Error
 	Skip    []string         // keys of the block that the spec doesn't check, such as "_type"
 }

@@ -32,5 +32,5 @@
 // It therefore walks over the nodes of a parsed text, fills the struct itself, and maps the validator's failures back
 // to the nodes.
 //
-// Part of the Go API we promise (v0).
+// Part of the supported Go API (v0).
 package schema

@@ -1,6 +1,6 @@
 // Package sdpo finds failed tool calls in agent traces and, for each, a hint that would have prevented the failure.
-// These are the error sites of hint distillation (SDPO). From a site, the collator builds two rows: a student row
-// with the rollout unchanged, and a teacher row with the same tokens and the hint spliced in.
+// These are the error sites of hint distillation (SDPO). From a site, the collator builds two rows: a student row with
+// the rollout unchanged, and a teacher row with the same tokens plus the hint.
 //
 // # What is a site
 //
@@ -19,7 +19,7 @@
 // feedback, a sibling's action at the same prompt, the user's own program. A hint is knowable (schema, tool list,
 // format, policy, anything in the context) or hindsight (known only from the environment or another rollout). Both are
 // used by default, and each is labelled and counted. Training on hindsight teaches the model to guess facts that it
-// could not have known, so a setting can exclude it. A hint that repeats a run of the target's words is refused,
+// could not have known, so a setting can exclude it. A hint that repeats a run of the target's words is rejected,
 // because the teacher would copy it.
 //
 // The builder is pure, because the answers from a user's program are stored in a file under the hash of the question,
@@ -31,5 +31,5 @@
 // was sampled after the error was seen, so these pairs are marked off-policy. demonstrations are the successful turns
 // in their original positions.
 //
-// Part of the Go API we promise (v0).
+// Part of the supported Go API (v0).
 package sdpo

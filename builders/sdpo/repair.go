@@ -48,8 +48,8 @@ func (w *work) repair(t *trace, f *failure) {
 		// Written inline, because any token ids of the turns were sampled with another prompt.
 		Chosen: emit.Inline(t.walk[good].Message), Rejected: emit.Inline(t.walk[f.turn].Message),
 		Reward: 1, ScoreName: "call_worked", ChosenScore: 1, RejectedScore: 0, RejectedIndex: 0, ChosenIndex: 1,
-		// The chosen turn was sampled after the error, not with this prompt, so it is off-policy here, regardless of the
-		// model that sampled it.
+		// The chosen turn was sampled after the error, not with this prompt, so it is off-policy here, regardless of
+		// the model that sampled it.
 		ChosenPolicy:   strings.TrimSpace(w.group.Examples[w.at].Policy + " after the error"),
 		RejectedPolicy: cmp.Or(t.walk[f.turn].Policy, w.group.Examples[w.at].Policy),
 	})

@@ -21,5 +21,5 @@
 // In a rollout with branches, each branch becomes a demonstration, and a turn shared by several branches is trained on
 // only in the first.
 //
-// Part of the Go API we promise (v0).
+// Part of the supported Go API (v0).
 package sft

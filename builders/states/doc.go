@@ -9,5 +9,5 @@
 //
 // Branches of an example that share a turn share its state. If prompts are equal, curation keeps only the first.
 //
-// Part of the Go API we promise (v0).
+// Part of the supported Go API (v0).
 package states

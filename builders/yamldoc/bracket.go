@@ -38,8 +38,8 @@ func unclosed(text []byte, end int) *open {
 	if len(stack) == 0 {
 		return nil
 	}
-	// An unclosed bracket on an earlier line is the more likely mistake, because a bracket on the line where the library
-	// stopped may be closed later.
+	// An unclosed bracket on an earlier line is the more likely mistake, because a bracket on the line where the
+	// library stopped may be closed later.
 	last := bytes.LastIndexByte(text[:min(end, len(text))], '\n')
 	for i := len(stack) - 1; i >= 0; i-- {
 		if stack[i].at < last {

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// promised are the packages of the Go API we promise. A type that their exported signatures name is promised with them,
+// promised lists the packages of the supported Go API. A type that their exported signatures name is promised with them,
 // so it has to live in one of them too.
 var promised = []string{
 	"ttc", "ttc/chat", "ttc/chat/template", "ttc/json", "ttc/ledger", "ttc/pyvalue",
@@ -65,7 +65,7 @@ func TestPromisedSignatures(t *testing.T) {
 }
 
 // promise is what the comment of a promised package says about its stability.
-const promise = "Part of the Go API we promise (v0)."
+const promise = "Part of the supported Go API (v0)."
 
 // docLines is how long `go doc` of a promised package may be: people read what fits on a screen.
 const docLines = 60

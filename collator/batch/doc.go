@@ -4,5 +4,5 @@
 // Rows come from package collator, in record order, and there may be any number of them. The bytes depend only on the
 // rows, Order and Spec. README.md describes the order, the columns, and how to verify a batch.
 //
-// Part of the Go API we promise (v0).
+// Part of the supported Go API (v0).
 package batch

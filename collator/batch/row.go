@@ -156,7 +156,7 @@ const (
 	Hint       = "hint"        // the teacher's hint
 	NotSampled = "not_sampled" // an assistant message that the model did not produce in this rollout
 	OtherRow   = "other_row"   // a turn that is trained on in another row of the record
-	Policy     = "loss_policy" // an assistant turn excluded by the record's loss policy; in sdpo, one that isn't a target
+	Policy     = "loss_policy" // an assistant turn that loss_policy excludes; in sdpo, one that isn't a target
 	CutOff     = "cut_off"     // a redaction tag, or the terminator of a turn that the model did not end
 )
 
@@ -309,7 +309,7 @@ func (e *entry) row(b []byte) (*Row, error) {
 	return r, nil
 }
 
-// rowRoom is the maximum memory that a row's lists take, per byte of the encoding: that of a side without tokens.
+// rowRoom is the maximum memory that a row's lists take, per byte of the encoding. Sides without tokens take most.
 const rowRoom = 24
 
 // codeRow codes a row, whose Meta is encoded as JSON.

@@ -10,7 +10,7 @@ import (
 	"github.com/nat-go/nat-go/internal/oracletest"
 )
 
-// conversations renders the oracle's agent traces in ChatML, approximating what rows look like.
+// conversations renders the oracle's agent traces in ChatML, as an approximation of rows.
 func conversations(b *testing.B) (texts []string, bytes int64) {
 	data, err := os.ReadFile(oracletest.Path(b, "chat", "traces", "gpt-4o-airline-dev.json"))
 	if err != nil {
@@ -53,7 +53,7 @@ func BenchmarkWhole(b *testing.B) {
 	}
 }
 
-// BenchmarkRows starts with an empty cache each time: what it saves is what the traces share.
+// BenchmarkRows starts with an empty cache each time, so the cache saves only the segments that traces share.
 func BenchmarkRows(b *testing.B) {
 	tok := load(b, "qwen2_5")
 	texts, bytes := conversations(b)
@@ -71,7 +71,7 @@ func BenchmarkRows(b *testing.B) {
 	b.ReportMetric(float64(tok.cache.hits)/float64(tok.cache.hits+tok.cache.misses), "hits/segment")
 }
 
-// BenchmarkRowsAgain measures the cost of a row whose segments are all known.
+// BenchmarkRowsAgain measures a row whose segments are all cached.
 func BenchmarkRowsAgain(b *testing.B) {
 	tok := load(b, "qwen2_5")
 	texts, bytes := conversations(b)

@@ -16,8 +16,9 @@ type segment struct {
 	continued bool
 }
 
-// cache keeps encoded segments in two generations of half the limit each: a full young generation becomes the old one,
-// and segments that are used again move back. Here this works as well as an LRU list and needs no bookkeeping per hit.
+// cache keeps encoded segments in two generations of half the limit each. When the young generation is full, it becomes
+// the old one. Segments that are used again move back to the young one. For rows, the hit rate is as good as an LRU
+// list's, without any bookkeeping per hit.
 type cache struct {
 	mu         sync.Mutex
 	young, old map[segment]Encoding
@@ -59,7 +60,7 @@ func (c *cache) put(key segment, enc Encoding) {
 }
 
 // again reports whether again was called with the same text before. The answer is approximate: texts are forgotten and,
-// very rarely, confused. Most segments occur once, and caching those that are cheap to encode costs more than it saves.
+// very rarely, confused. Most segments occur once, and caching cheap ones costs more than it saves.
 func (c *cache) again(text string) bool {
 	hash := maphash.String(c.seed, text)
 	c.mu.Lock()

@@ -11,7 +11,7 @@ import (
 	"github.com/nat-go/nat-go/internal/property"
 )
 
-// TestByteTexts compares texts of ids with those of the library: of each id alone, and of ids drawn.
+// TestByteTexts compares the texts of each single id, and of random ids, with the library's.
 func TestByteTexts(t *testing.T) {
 	spaces := made(t, synthetic(t, map[string]any{"added_tokens": []map[string]any{
 		token("<a b>", nil), token("é", nil), token("Ġ漢", nil),

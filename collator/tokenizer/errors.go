@@ -14,8 +14,8 @@ const (
 	CodeLoneSurrogate   = "lone_surrogate"           // the text contains an unpaired surrogate
 	CodeInvalidUTF8     = "invalid_utf8"             // the text is not UTF-8
 	CodeTextTooLong     = "text_too_long"            // the text has more than MaxTextBytes bytes
-	CodeEncodeFailed    = "encode_failed"            // the library refused the text
-	CodeDecodeFailed    = "decode_failed"            // the library refused the ids
+	CodeEncodeFailed    = "encode_failed"            // the library failed to encode the text
+	CodeDecodeFailed    = "decode_failed"            // the library failed to decode the ids
 	CodeSpecialInText   = "special_token_in_content" // this tokenizer can't keep a special-token look-alike as text
 	CodeBadTokenizer    = "bad_tokenizer"            // the files are malformed or beyond a limit
 	CodeMissingFile     = "missing_tokenizer_file"   // no tokenizer.json where one was expected
@@ -23,11 +23,11 @@ const (
 	CodeRequestTooLarge = "request_too_large"        // a line of input is too long
 )
 
-// Error is a refusal with a code for programs and a message for humans.
+// Error describes rejected input, with a code for programs and a message for users.
 type Error struct {
 	Code    string
 	Message string
-	Offset  int // byte offset into the text; -1 if there is none
+	Offset  int // byte offset into the text, or -1
 }
 
 func (e *Error) Error() string { return e.Message }

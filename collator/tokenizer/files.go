@@ -66,8 +66,8 @@ var specialNames = []string{"bos_token", "eos_token", "unk_token", "sep_token", 
 // ReadConfig reads the files next to tokenizer.json in a Hugging Face folder: tokenizer_config.json,
 // special_tokens_map.json in folders old enough that the former lists no added tokens, chat_template.jinja (which takes
 // precedence over a template in the config, as in transformers), chat_template.json and
-// additional_chat_templates/*.jinja. If a folder has none of them, it returns an empty Config. ReadConfig works without
-// the library.
+// additional_chat_templates/*.jinja. If a folder lacks all of them, it returns an empty Config. ReadConfig works
+// without the library.
 func ReadConfig(dir string) (*Config, error) {
 	c := &Config{}
 	raw, err := readObject(dir, "tokenizer_config.json")

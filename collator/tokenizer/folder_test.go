@@ -13,7 +13,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// TestTokens checks that what we say about tokens is what the library does with them.
+// TestTokens checks that a token's reported properties match the library's behaviour.
 func TestTokens(t *testing.T) {
 	for name, vocab := range map[string]int{
 		"Meta-Llama-3-8B-Instruct": 128256, "qwen2_5": 151665, "cohere-tokenizer": 75500,

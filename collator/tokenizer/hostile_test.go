@@ -36,7 +36,7 @@ func FuzzHostileFile(f *testing.F) {
 			mutate(r, file, 0)
 		}
 		data, _ := json.Marshal(file)
-		if r.IntN(8) == 0 { // and some that are not JSON
+		if r.IntN(8) == 0 { // some are not JSON
 			data[r.IntN(len(data))] ^= byte(1 + r.IntN(255))
 		}
 		tok, err := New(data)
@@ -166,7 +166,7 @@ var nasty = []any{
 	map[string]any{"type": "Replace", "pattern": map[string]any{"String": "h"}, "content": strings.Repeat("h", 2000)},
 }
 
-// something returns a fresh copy of a nasty value, because trees must not share nodes.
+// something returns a new copy of a hostile value, because trees must not share nodes.
 func something(r *rand.Rand) any {
 	data, _ := json.Marshal(nasty[r.IntN(len(nasty))])
 	var value any
@@ -174,7 +174,7 @@ func something(r *rand.Rand) any {
 	return value
 }
 
-// mutate puts something nasty at a random place below node.
+// mutate inserts a hostile value at a random place below node.
 func mutate(r *rand.Rand, node any, depth int) {
 	switch node := node.(type) {
 	case map[string]any:
@@ -309,7 +309,7 @@ func TestHostileFiles(t *testing.T) {
 		},
 		"trie size":    {"normalizer": step("Precompiled", "precompiled_charsmap", "/////w==")},
 		"fixed length": {"pre_tokenizer": step("FixedLength", "length", 0)},
-		// The library tells a step of unknown type by its settings.
+		// The library identifies a step of an unknown type by its settings.
 		"strip decoder without type": {"decoder": map[string]any{"content": "a", "start": 1, "stop": 1}},
 		"strip decoder, mistyped":    {"decoder": step("X", "content", "a", "start", 1, "stop", 1)},
 		"growth without types":       {"normalizer": step("Sequence", "normalizers", untyped)},

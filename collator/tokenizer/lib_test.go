@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// runLib runs lib.sh with a cache of its own and returns its last line.
+// runLib runs lib.sh with its own cache and returns the last line of its output.
 func runLib(t *testing.T, cache string, env ...string) (last, stderr string, err error) {
 	t.Helper()
 	cmd := exec.Command("sh", "lib.sh")
@@ -27,8 +27,8 @@ func runLib(t *testing.T, cache string, env ...string) (last, stderr string, err
 	return lines[len(lines)-1], errs.String(), err
 }
 
-// TestLibScript checks that the script agrees with go.mod, finds what is cached, and says what is wrong with a library
-// that it was given.
+// TestLibScript checks that the script agrees with go.mod, finds the cached library, and describes the problem with an
+// unusable library.
 func TestLibScript(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("no sh")
@@ -51,8 +51,8 @@ func TestLibScript(t *testing.T) {
 	}
 }
 
-// TestLibScriptWaits checks that a run that waits says for which process, since when and for how long, and that the
-// lock of a process that is gone is given up, even if another program has its number now.
+// TestLibScriptWaits checks that a waiting run reports which process it is waiting for, and for how long, and that the
+// lock of a process that has ended is released, even if another program now has the same process id.
 func TestLibScriptWaits(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("no sh")

@@ -9,7 +9,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// pieceCache keeps the encodings of pieces in two generations, like cache. Because a text has thousands of pieces, it
+// pieceCache keeps the encodings of pieces in two generations, like cache. Because text has thousands of pieces, it
 // has its own hash table, whose entries are next to each other in memory and contain no pointers.
 type pieceCache struct {
 	mu         sync.Mutex
@@ -36,7 +36,7 @@ func newPieceCache(limit int) *pieceCache {
 	return &pieceCache{limit: min(limit, math.MaxInt32), seed: maphash.MakeSeed()}
 }
 
-// find returns the tokens of a text of at most maxPieceBytes. The caller holds the lock.
+// find returns the tokens of text with at most maxPieceBytes. The caller holds the lock.
 func (c *pieceCache) find(text string) (tokens []byte, ok bool) {
 	hash := maphash.String(c.seed, text)
 	entry := c.young.find(text, hash)
@@ -49,7 +49,7 @@ func (c *pieceCache) find(text string) (tokens []byte, ok bool) {
 	return entry[2+len(text):], true
 }
 
-// put adds the encoding of a text of at most maxPieceBytes, which begins at position base of the offsets' text.
+// put adds the encoding of text with at most maxPieceBytes, which begins at position base of the offsets' text.
 func (c *pieceCache) put(text string, ids []int32, offsets []chat.Span, base int) {
 	if len(ids) > 0xff {
 		return

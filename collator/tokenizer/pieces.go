@@ -15,7 +15,7 @@ import (
 // encodes each word independently, and a regular expression defines a word. A piece is one or more whole words: it ends
 // between two characters that are never in the same word under any known expression.
 type pieces struct {
-	digits int     // maximum digits in a word; 0 for GPT-2's words, which have no limit and may follow a space
+	digits int     // maximum digits in a word; 0 for GPT-2's words, which may have any number and may follow a space
 	added  *finder // finds the added tokens that are not special; nil if all are special
 	cache  *pieceCache
 	lists  sync.Pool // of *pieceList
@@ -99,7 +99,7 @@ func independent(s *shape) bool {
 	if raw := s.parts["normalizer"]; !identity(raw) && text(raw, "type") != "NFC" {
 		return false
 	}
-	kind, _ := s.model["type"].Text() // missing from old files, but those of a BPE model have merges
+	kind, _ := s.model["type"].Text() // missing from old files, but a BPE model has merges
 	prefix, _ := s.model["continuing_subword_prefix"].Text()
 	suffix, _ := s.model["end_of_word_suffix"].Text()
 	return s.model["merges"] != nil && (kind == "" || kind == "BPE") && prefix == "" && suffix == "" &&
@@ -176,7 +176,7 @@ var ends = [classes][classes]bool{
 	newline: {letter: true, digit: true, mark: true},
 }
 
-// piece is a part of a text and, if known, its encoding.
+// piece is a part of text and, if known, its encoding.
 type piece struct {
 	chat.Span
 	token  *addedToken // the added token that makes up the whole piece, if any
@@ -236,7 +236,7 @@ func (l *pieceList) cut(text string, from, to, digits int) {
 	}
 }
 
-// endsBeforeBlank reports whether a text ends in a non-ASCII character that can't be white space.
+// endsBeforeBlank reports whether text ends in a non-ASCII character that can't be white space.
 func endsBeforeBlank(text string) bool {
 	r, _ := utf8.DecodeLastRuneInString(text)
 	return r >= 0xC0 && r < 0x1000 || r >= 0x3041 && r < 0xD800 || r >= 0x1F000
@@ -283,7 +283,7 @@ func (p *pieces) encode(dst *Encoding, text string, base int, library func(strin
 	return nil
 }
 
-// appendTo appends the tokens of a known piece of a text that begins at base.
+// appendTo appends the tokens of a known piece of text that begins at base.
 func (x *piece) appendTo(dst *Encoding, base int) {
 	base += x.Start
 	if x.token != nil {

@@ -111,7 +111,8 @@ func libraryOf(tok *Tokenizer) func(string) (Encoding, error) {
 	return func(text string) (Encoding, error) { return tok.encode(text, false, variant{specialsAsText: true}) }
 }
 
-// inPieces compares a segment encoded in pieces, with whatever is remembered, with the library's encoding of it.
+// inPieces compares a segment encoded in pieces, using the pieces in the cache, with the library's encoding of the
+// segment.
 func inPieces(t rapid.TB, tok *Tokenizer, text string) {
 	t.Helper()
 	library := libraryOf(tok)
@@ -155,8 +156,8 @@ func TestPieces(t *testing.T) {
 	}
 }
 
-// TestPiecesRemembered encodes texts of which each choice of pieces is remembered: the library gets the others, and
-// what white space is to it depends on what follows.
+// TestPiecesRemembered encodes texts with each subset of their pieces cached. The library gets the other pieces, and
+// the tokens of white space depend on the text that follows.
 func TestPiecesRemembered(t *testing.T) {
 	for name, tok := range piecewise(t) {
 		t.Run(name, func(t *testing.T) {
@@ -189,7 +190,7 @@ func TestPiecesRemembered(t *testing.T) {
 	}
 }
 
-// TestPiecesOfAnything draws longer texts, with a memory that is always too small.
+// TestPiecesOfAnything encodes longer random texts with a cache that is always too small.
 func TestPiecesOfAnything(t *testing.T) {
 	parts := slices.Concat(alphabet, fragments, []string{
 		"</tool>", "<tool", "123456789", "can't", "'LL", "HTTPServer", "   ", "\r\n", "?\n\n", "\n/", "//", "x²3",
@@ -231,7 +232,7 @@ func TestPiecesOfTraces(t *testing.T) {
 	}
 }
 
-// TestNoPieces lists tokenizers whose words aren't known, or depend on what stands beside them.
+// TestNoPieces lists tokenizers whose words are unknown or depend on the surrounding text.
 func TestNoPieces(t *testing.T) {
 	byteLevel := func(key string, value any) map[string]any {
 		step := map[string]any{"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": false, "use_regex": true}
@@ -289,7 +290,8 @@ func TestNoPieces(t *testing.T) {
 	}
 }
 
-// TestPieceCache checks that pieces are found until there are too many, or as long as they recur, within the limit.
+// TestPieceCache checks that pieces remain in the cache until there are too many, or while they are being used, within
+// the limit.
 func TestPieceCache(t *testing.T) {
 	w := newPieceCache(40_000)
 	ids, offsets := []int32{7, -1}, []chat.Span{{Start: 10, End: 12}, {Start: 11, End: 13}}

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestRefusedTexts checks that whatever Python's tokenizers refuses is refused, with the position.
+// TestRefusedTexts checks that each text that Python's tokenizers reject is rejected, with the position.
 func TestRefusedTexts(t *testing.T) {
 	tok, err := New(synthetic(t, nil))
 	if err != nil {

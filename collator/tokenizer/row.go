@@ -12,8 +12,8 @@ import (
 // everywhere else; no truncation, no padding, nothing added. Appended offsets refer to text.
 //
 // The ids equal Hugging Face's encoding of the whole text, for every text whose look-alikes are all within template. If
-// the tokenizer can't encode in segments (see Segmentable) and there are look-alikes outside template, the row is
-// refused with CodeSpecialInText. On an error dst is unchanged.
+// the tokenizer can't encode in segments (see Segmentable) and there are look-alikes outside template, EncodeRow
+// returns an error with CodeSpecialInText. On an error dst is unchanged.
 func (t *Tokenizer) EncodeRow(dst *Encoding, text string, template []chat.Span) error {
 	template, err := merge(template, len(text))
 	if err := cmp.Or(checkText(text), err); err != nil {

@@ -15,10 +15,10 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// everything treats all of a text as template.
+// everything treats all text as template.
 func everything(text string) []chat.Span { return []chat.Span{{End: len(text)}} }
 
-// zoo has tokenizers whose segments depend on their surroundings in every way we know.
+// zoo has tokenizers whose segments depend on their surroundings in every known way.
 func zoo(t testing.TB) map[string]*Tokenizer {
 	byteLevel := func(prefix, trim bool) map[string]any {
 		return map[string]any{"type": "ByteLevel", "add_prefix_space": prefix, "trim_offsets": trim, "use_regex": true}
@@ -108,7 +108,7 @@ func TestSegmentsEqualWhole(t *testing.T) {
 			}
 		}
 		t.Run(name, func(t *testing.T) {
-			// Escapes at the start of a text and before a trimmed space.
+			// Escapes at the start of text and before a trimmed space.
 			for _, text := range []string{"\x01<|a|>\x00", "\x00<|a|>\x01", "\x00a\x01", "\x00\x02\x03\x01\x03"} {
 				check(t, text)
 			}
@@ -151,8 +151,8 @@ func TestContentStaysText(t *testing.T) {
 	}
 }
 
-// TestUnsegmentable checks that what can't be encoded in segments is encoded whole, and refused if that would turn
-// content into special tokens.
+// TestUnsegmentable checks that text that can't be encoded in segments is encoded as a whole, or rejected if that would
+// turn content into special tokens.
 func TestUnsegmentable(t *testing.T) {
 	tok, err := New(synthetic(t, map[string]any{
 		"normalizer":   map[string]any{"type": "Lowercase"},
@@ -179,7 +179,7 @@ func TestUnsegmentable(t *testing.T) {
 	}
 }
 
-// TestCache checks that each distinct segment is tokenised once, within the limit.
+// TestCache checks that each distinct segment is tokenised once, while the cache is below its limit.
 func TestCache(t *testing.T) {
 	tok, err := New(synthetic(t, nil))
 	if err != nil {
@@ -231,7 +231,7 @@ func TestConcurrentRows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tok.SetCacheBytes(2000) // so small that generations change in between
+	tok.SetCacheBytes(2000) // so small that generations change during the test
 	texts := []string{"<|a|>one<|end|>two", "three <|a|>one", "<|end|>\x00two", "four"}
 	want := make([]Encoding, len(texts))
 	for i, text := range texts {

@@ -16,7 +16,7 @@ import (
 	wire "github.com/nat-go/nat-go/ttc/json"
 )
 
-// Limits on the demands that a tokenizer.json may make on the library.
+// Limits on a tokenizer.json that bound the library's memory and time.
 const (
 	maxVocab          = 8 << 20  // entries in the model's vocabulary
 	maxAddedTokens    = 1 << 20  // entries of added_tokens
@@ -62,9 +62,9 @@ type addedToken struct {
 // pipeline names the parts of a file that are trees of typed steps.
 var pipeline = []string{"normalizer", "pre_tokenizer", "post_processor", "decoder"}
 
-// readShape checks a tokenizer.json, and keeps its data. It refuses content that makes the library end the process (by
-// a failed allocation, or by a panic while loading or decoding; while encoding, the binding catches panics) or run
-// without a useful bound, as observed or according to its source. The library checks the rest.
+// readShape checks a tokenizer.json, and keeps its data. It returns an error for content that makes the library end the
+// process (by a failed allocation, or by a panic while loading or decoding; while encoding, the binding catches panics)
+// or run without a useful bound, as observed or according to its source. The library checks the rest.
 func readShape(data []byte) (*shape, error) {
 	if len(data) > MaxTokenizerBytes {
 		return nil, refuse(CodeBadTokenizer, "larger than %d bytes", MaxTokenizerBytes)
@@ -198,7 +198,7 @@ func (s *shape) checkMerges() error {
 
 // add appends the tokens that a folder's configuration adds, as transformers does: first the entries of
 // added_tokens_decoder, then named special tokens that were not listed. A token that is special only by name counts as
-// special here too: if a user types it, it must stay text, like other special tokens.
+// special here too: if a user types it, it must remain text, like other special tokens.
 func (s *shape) add(config *Config) error {
 	more := slices.Clone(config.added)
 	for _, text := range config.specialTexts() {
@@ -369,7 +369,7 @@ func (s *shape) maxID() int32 {
 
 // variant describes how an instance of the library differs from the file.
 type variant struct {
-	specialsAsText bool // special-token look-alikes stay text
+	specialsAsText bool // special-token look-alikes remain text
 	batching       bool // the file's truncation and padding apply
 	continued      bool // for text that is not at the start of its row
 	nul            bool // the escapes in nul.go encode NUL

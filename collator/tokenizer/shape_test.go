@@ -86,8 +86,8 @@ func TestFingerprint(t *testing.T) {
 	}
 }
 
-// TestAddedIDs checks that ids are the library's: the vocabulary's if it knows the token, otherwise the next free ones,
-// whatever the file says.
+// TestAddedIDs checks that ids are assigned as in the library, regardless of the file. A token in the vocabulary keeps
+// its id, and others get the next free ones.
 func TestAddedIDs(t *testing.T) {
 	s, err := readShape(synthetic(t, map[string]any{
 		"model": map[string]any{"type": "WordLevel", "unk_token": "a", "vocab": map[string]int{"a": 0, "b": 70}},
@@ -123,7 +123,7 @@ func TestVariantsAreJSON(t *testing.T) {
 	}
 }
 
-// TestKeysDistinguishCase checks that keys are those that the library reads, which distinguishes case.
+// TestKeysDistinguishCase checks that keys are case-sensitive, as in the library.
 func TestKeysDistinguishCase(t *testing.T) {
 	data := bytes.ReplaceAll(synthetic(t, nil), []byte(`"special":true`), []byte(`"special":true,"Special":false`))
 	data = bytes.Replace(data, []byte(`"normalizer":`), []byte(`"normalizer":{"type":"NFD","Type":"NFC"},"x":`), 1)

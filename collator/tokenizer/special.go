@@ -11,7 +11,7 @@ import (
 	wire "github.com/nat-go/nat-go/ttc/json"
 )
 
-// finder finds added tokens in a text as tokenizers' AddedVocabulary::find_matches does: it takes leftmost-longest
+// finder finds added tokens in text as tokenizers' AddedVocabulary::find_matches does: it takes leftmost-longest
 // matches, and then applies single_word, lstrip and rstrip.
 type finder struct {
 	tokens []addedToken // by content
@@ -52,7 +52,7 @@ func (f *finder) longestAt(text string, i int, may func(start, end int, t *added
 	return best
 }
 
-// found is an added token in a text, including the white space it absorbs.
+// found is an added token in text, including the white space it absorbs.
 type found struct {
 	chat.Span
 	token *addedToken
@@ -95,7 +95,7 @@ func (f *finder) find(out []found, text string, base int, may func(start, end in
 	return out
 }
 
-// touchesWord reports whether a word ends right before a position in a text or begins there.
+// touchesWord reports whether a word ends right before a position in text or begins there.
 func touchesWord(before, after string) bool {
 	last, _ := utf8.DecodeLastRuneInString(before) // U+FFFD, which isn't part of a word, if there is none
 	first, _ := utf8.DecodeRuneInString(after)
@@ -109,7 +109,7 @@ func isWord(r rune) bool {
 		unicode.In(r, unicode.M, unicode.Nd, unicode.Nl, unicode.Pc, unicode.Other_Alphabetic, unicode.Join_Control)
 }
 
-// specials holds the added tokens and finds where they split a text.
+// specials holds the added tokens and finds where they split text.
 type specials struct {
 	early, late *finder              // tokens matched before and after normalising; late is nil if none is special
 	byID        map[int32]addedToken // the special ones

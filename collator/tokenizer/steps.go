@@ -15,8 +15,8 @@ import (
 	wire "github.com/nat-go/nat-go/ttc/json"
 )
 
-// stepCheck looks through a part of a file for settings that would crash the library. It goes by the settings' names,
-// not by a step's type: if the library doesn't know the type, it takes any step that has such settings.
+// stepCheck searches a part of a file for settings that would crash the library. It checks settings by name, regardless
+// of their step's type, because the library reads a step of an unknown type as any step that has such settings.
 type stepCheck struct {
 	part       string
 	size       int     // number of lists and objects so far, in all parts
@@ -113,7 +113,7 @@ func number(object wire.Raw, key string) (n float64, ok bool) {
 	return value.Float64()
 }
 
-// flag returns the boolean of a key in an object, or absent if there is none.
+// flag returns the boolean of a key in an object, or absent if the key is missing.
 func flag(object wire.Raw, key string, absent bool) bool {
 	value, _ := object.Get(key)
 	if on, given := value.Bool(); given {
@@ -153,8 +153,9 @@ func (c *stepCheck) template(step wire.Raw) string {
 	return ""
 }
 
-// checkPattern refuses regular expressions that would backtrack excessively in a backtracking engine (Oniguruma): an
-// unbounded repeat around another one, back references, recursion, huge counts, deep nesting.
+// checkPattern returns the reason why a regular expression could backtrack excessively in a backtracking engine
+// (Oniguruma), or "". The reasons are an unbounded repeat around another one, back references, recursion, huge counts
+// and deep nesting.
 func checkPattern(pattern string) string {
 	if len(pattern) > maxPatternBytes {
 		return "is too long"
@@ -295,8 +296,9 @@ func classEnd(pattern string, i int) int {
 	return -1
 }
 
-// checkCharsmap walks SentencePiece's precompiled character map (a double-array trie and the replacements it points
-// into; spm_precompiled) as the library will, and refuses one in which some input would index outside of it.
+// checkCharsmap walks SentencePiece's precompiled character map (a double-array trie and the replacements to which it
+// points; see spm_precompiled) as the library will. It returns a description of the problem if some input would make
+// the library index outside of the map.
 func checkCharsmap(encoded string) string {
 	data, err := base64.StdEncoding.Strict().DecodeString(encoded)
 	if err != nil || strings.ContainsAny(encoded, "\r\n") { // which Go ignores

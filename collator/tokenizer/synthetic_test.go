@@ -6,7 +6,7 @@ import (
 )
 
 // synthetic builds a tokenizer.json of a byte-level BPE without merges (or, for Metaspace, of characters) whose other
-// parts the test chooses: small, our own, and sufficient to show how added tokens, prefixes and trimming behave.
+// parts the test chooses. It is small, but shows the behaviour of added tokens, prefixes and trimming.
 func synthetic(t testing.TB, overrides map[string]any) []byte {
 	t.Helper()
 	vocab := map[string]int{"<unk>": 0, "▁": 1}

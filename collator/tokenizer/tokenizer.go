@@ -11,10 +11,10 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// MaxTextBytes is the maximum length in bytes of a text for Encode and EncodeRow.
+// MaxTextBytes is the maximum length in bytes of text for Encode and EncodeRow.
 const MaxTextBytes = 64 << 20
 
-// Encoding holds the tokens of a text. Offsets[i] is the part of the text that token i covers, in bytes of UTF-8;
+// Encoding holds the tokens of text. Offsets[i] is the part of the text that token i covers, in bytes of UTF-8;
 // tokens added by a post-processor or by padding have {0, 0}. For a character split over several byte-level tokens,
 // each of them reports the whole character, as Hugging Face does.
 type Encoding struct {
@@ -129,7 +129,7 @@ func newTokenizer(data []byte, config *Config) (*Tokenizer, error) {
 	}
 	t.SetCacheBytes(DefaultCacheBytes)
 	t.texts = sync.OnceValue(func() *byteTexts { return newByteTexts(s) })
-	// Find out now, rather than at the first text, whether the library refuses the file.
+	// Check now, rather than with the first text, whether the library accepts the file.
 	if _, err := t.engine(variant{specialsAsText: true}); err != nil {
 		return nil, err
 	}
@@ -188,8 +188,8 @@ func (t *Tokenizer) Specials() []Special {
 	})
 }
 
-// Encode encodes a text as Hugging Face's tokenizers does with this file, including truncation and padding. Like
-// Python, it refuses text that is not UTF-8 and lone surrogates.
+// Encode encodes text as Hugging Face's tokenizers does with this file, including truncation and padding. Like
+// Python, it returns an error for text that isn't UTF-8, and for lone surrogates.
 func (t *Tokenizer) Encode(text string, opts Options) (Encoding, error) {
 	return t.encode(text, opts.AddSpecial, variant{specialsAsText: !opts.ParseSpecial, batching: true})
 }
@@ -214,7 +214,7 @@ func (t *Tokenizer) encode(text string, addSpecial bool, v variant) (Encoding, e
 	}
 	enc, ok := e.encode(text, addSpecial)
 	if !ok {
-		return Encoding{}, refuse(CodeEncodeFailed, "the tokenizer can't encode this text of %d bytes; the usual cause is a vocabulary without a token for unknown words", len(given))
+		return Encoding{}, refuse(CodeEncodeFailed, "cannot encode text of %d bytes; the vocabulary may lack a token for unknown words", len(given))
 	}
 	if v.nul {
 		for i, s := range enc.Offsets {
@@ -256,7 +256,7 @@ func (t *Tokenizer) Decode(ids []int32, skipSpecial bool) (string, error) {
 			return text, nil
 		}
 	}
-	return "", refuse(CodeDecodeFailed, "the tokenizer can't decode these %d ids", len(ids))
+	return "", refuse(CodeDecodeFailed, "cannot decode these %d ids", len(ids))
 }
 
 // DecodesTo reports whether Decode returns text for ids, special tokens included.
@@ -295,7 +295,7 @@ func (t *Tokenizer) build(v variant) (e engine, err error) {
 	return e, nil
 }
 
-// checkText refuses text that no tokenizer accepts.
+// checkText returns an error for text that no tokenizer accepts.
 func checkText(text string) error {
 	if len(text) > MaxTextBytes {
 		return refuse(CodeTextTooLong, "the text has %d bytes; the limit is %d", len(text), MaxTextBytes)

@@ -10,7 +10,7 @@ import (
 	"github.com/nat-go/nat-go/internal/property"
 )
 
-// all has a value of each sort.
+// all has a field of each type.
 type all struct {
 	Natural uint16
 	Integer int64
@@ -81,8 +81,8 @@ var values = rapid.Custom(func(t *rapid.T) *all {
 	return a
 })
 
-// TestBothWays checks that values come back as they were, that exactly the room that the writer announces is needed,
-// and that data that ends early is an error.
+// TestBothWays checks that values are read back unchanged, that reading needs exactly the memory that the writer
+// announces, and that truncated data is an error.
 func TestBothWays(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		want, got := values.Draw(t, "values"), &all{Maybe: new(0.5)} // Maybe is left from an earlier value

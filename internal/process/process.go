@@ -23,9 +23,9 @@ type Config struct {
 	Mark string   // identifies the program's processes; if empty, a new mark is made (see NewMark)
 	With string   // an additional mark, shared with other processes; may be empty
 
-	// Stdout and Stderr read the program's output, each in its own goroutine, until the end. Output that they don't read
-	// is drained. If Stdout is nil, standard output is discarded. If Stderr is nil, standard error goes to the same
-	// destination as standard output. Output, which replaces both, is a file to which the program writes directly.
+	// Stdout and Stderr read the program's output, each in its own goroutine, until the end. Output that they don't
+	// read is drained. If Stdout is nil, standard output is discarded. If Stderr is nil, standard error goes to the
+	// same destination as standard output. Output, which replaces both, is a file to which the program writes directly.
 	Stdout, Stderr func(io.Reader)
 	Output         *os.File
 

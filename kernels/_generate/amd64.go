@@ -98,7 +98,7 @@ func (g *generator) broadcast(fields string, to ...VecPhysical) {
 
 // loop repeats a body that handles a number of entries, while index i is below n.
 func (g *generator) loop(i, n Op, entries uint64, body func()) {
-	g.Instruction(&ir.Instruction{Opcode: "PCALIGN", Operands: []Op{Imm(64)}}) // avo doesn't have it
+	g.Instruction(&ir.Instruction{Opcode: "PCALIGN", Operands: []Op{Imm(64)}}) // avo lacks PCALIGN
 	g.Label("loop")
 	body()
 	g.ADDQ(Imm(entries), i)
@@ -106,8 +106,8 @@ func (g *generator) loop(i, n Op, entries uint64, body func()) {
 	g.JLT(LabelRef("loop"))
 }
 
-// each writes an instruction for every vector of a group. An operand is the same for all, or a slice with one for each,
-// or memory.
+// each writes an instruction for every vector of a group. An operand is a slice or memory with one element per vector,
+// or a single operand for all vectors.
 func each(instruction func(...Op), operands ...any) {
 	for j := range groupSize(operands) {
 		var ops []Op

@@ -275,7 +275,7 @@ func (n *neon) jsd(d dtype, grad bool) {
 		n.op("fsub", jsdOdds, jsdOdds, 0)
 		p := n.jsdPolynomial(1, n.number("degree"))
 		if grad {
-			n.mov(9, p)                             // v9 held degree 8, which is no longer needed
+			n.mov(9, p)                             // v9 held degree 8, which is used only above
 			n.segments(4*n.number("packedRate"), 8) // v0 the constant term, v7 degree 7
 			n.jsdGradient(9, n.jsdPolynomial(0, 7))
 			return

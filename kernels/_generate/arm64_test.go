@@ -46,8 +46,8 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// TestAssemblerLacks checks that the instructions written as numbers are ones that Go's assembler doesn't have: the
-// list of those it has is in its source, cmd/internal/obj/arm64/anames.go.
+// TestAssemblerLacks checks that Go's assembler doesn't support the instructions that are written as numbers. Its
+// source, cmd/internal/obj/arm64/anames.go, lists the instructions that it supports.
 func TestAssemblerLacks(t *testing.T) {
 	has := assemblerMnemonics(t)
 	var encoded []string

@@ -5,9 +5,9 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// The forward tiles of AVX-512 process two groups of four vectors, half a step apart: while one group multiplies, the
-// other adds, which processors do in separate units. Left to itself, the scheduler hardly overlaps the two, because a
-// group's next phase is too far ahead.
+// The forward tiles of AVX-512 process two groups of four vectors, half a step apart. While one group multiplies, the
+// other adds, and processors have separate units for the two. Without this order, the processor's scheduler hardly
+// overlaps the groups, because a group's next phase is too far ahead in the instruction stream.
 
 // stream is a sequence of instructions still to be written.
 type stream []func()

@@ -140,7 +140,8 @@ func (g *double) tile(kind string) {
 			g.add(b, sums[g.number("wideP")])
 		})
 	} else {
-		// Two loops over a block have shorter chains of dependent instructions than one loop, so more of them overlap.
+		// Two loops over a block have shorter chains of dependent instructions than a single loop, so the processor
+		// overlaps more of them.
 		g.loop(i, n, block, func() {
 			g.inner("first", entries, func() {
 				load()

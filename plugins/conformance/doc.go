@@ -9,5 +9,5 @@
 // starts its own instance of the plugin, so that one failure does not hide another. Checks of a builder's results use
 // built-in groups or the author's. If a builder returns nothing for them, the check is skipped.
 //
-// Part of the Go API we promise (v0).
+// Part of the supported Go API (v0).
 package conformance

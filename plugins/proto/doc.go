@@ -3,5 +3,5 @@
 // and how the protocol may change, are in README.md. The protocol is frozen. A minor version may add to it, but not
 // remove anything.
 //
-// Part of the Go API we promise (v0).
+// Part of the supported Go API (v0).
 package proto

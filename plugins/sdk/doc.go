@@ -32,5 +32,5 @@
 // plugins, greatly reduces garbage collection in a large run. The package doesn't depend on cgo, on libraries for
 // tokenizers, Parquet or compression, or on the built-in builders, so a plugin builds quickly.
 //
-// Part of the Go API we promise (v0).
+// Part of the supported Go API (v0).
 package sdk

@@ -4,5 +4,5 @@
 // both as sampled (the string the model wrote) and as parsed, and unknown keys are kept raw and in order. Text is
 // WTF-8: UTF-8, except that a lone surrogate in the source is kept in its three-byte generalised encoding.
 //
-// Part of the Go API we promise (v0).
+// Part of the supported Go API (v0).
 package chat

@@ -15,5 +15,5 @@
 // The scanner's scan function is long because it is a single state machine. It dominates the running time, and
 // splitting it would make it slower, but not clearer.
 //
-// Part of the Go API we promise (v0).
+// Part of the supported Go API (v0).
 package json

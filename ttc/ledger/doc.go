@@ -8,5 +8,5 @@
 // Each reason is defined in the package that uses it, along with its page for `nat-go explain`; reasons used by several
 // packages are defined here. Third-party reasons are namespaced ("acme/too_short") and don't need a page.
 //
-// Part of the Go API we promise (v0).
+// Part of the supported Go API (v0).
 package ledger

@@ -8,5 +8,5 @@
 // Text is WTF-8: UTF-8, except that a lone surrogate has its three-byte generalised encoding. The byte order of WTF-8
 // is code point order, so strings compare as in Python.
 //
-// Part of the Go API we promise (v0).
+// Part of the supported Go API (v0).
 package pyvalue

@@ -20,7 +20,7 @@ type Rule struct {
 	Name, Class, Doc string
 }
 
-// Rules are all the rules, roughly in the order they are tried.
+// Rules are all the rules, roughly in the order in which they are tried.
 var Rules = []Rule{
 	{"result_flag", Flag, "an object with isError, is_error or an error-text type, as MCP, Anthropic and the AI SDK write it"},
 	{"exit_code", ExitCode, "an exit code other than 0 where a harness puts it: first or last, or in a process's object"},
@@ -57,7 +57,7 @@ type Call struct {
 // Verdict is the verdict on a call, based on its result. The zero value means that no rule matched.
 type Verdict struct {
 	Rule   string // name of the rule; empty if none matches
-	Failed bool   // if false, a near miss: a rule's words occur, but other evidence contradicts them
+	Failed bool   // if false, a near miss: a rule matches, but other evidence contradicts it
 	Why    string // for a near miss: the evidence against it
 	Quote  string // the line that the rule matched
 	// Supported reports whether the agent's next turn can make this near miss count as a failure.
@@ -233,7 +233,7 @@ func members(text string) json.Raw {
 	if len(pairs) < 2 || pairs[0][0] > 0 {
 		pairs = pattern("labels").FindAllStringSubmatchIndex(text, maxPairs)
 		if len(pairs) < max(2, strings.Count(text, "\n")+1) || errorKey[first] || first == "message" {
-			return nil // a text that begins with "error:" or "message:" is not read as an object
+			return nil // text that begins with "error:" or "message:" is not read as an object
 		}
 	}
 	b, sep := []byte(nil), "{"

@@ -43,7 +43,7 @@ func labelled(t testing.TB, name string) []result {
 	return out
 }
 
-// score counts the failures that were found, and the successful results that were taken for failures.
+// score counts the failures found, and the successful results mistaken for failures.
 type score struct{ found, failed, wrong, fine int }
 
 func (s score) precision() float64 { return float64(s.found) / float64(max(1, s.found+s.wrong)) }
@@ -70,7 +70,7 @@ func measure(t testing.TB, name string) (total score, families map[string]score)
 	for _, r := range labelled(t, name) {
 		got := Read(r.Text, Call{Arguments: json.Raw(r.Arguments)})
 		families[r.Family] = families[r.Family].and(r.Failed, got.Failed)
-		if r.Failed != got.Failed && strings.HasSuffix(name, "dev") { // the texts of the held-out half are never shown
+		if r.Failed != got.Failed && strings.HasSuffix(name, "dev") { // never show texts of the held-out half
 			t.Logf("%s/%s %s: failed %v, %q %s (%s)\n%s", r.Family, r.Group, r.Source, r.Failed, got.Rule,
 				got.Quote, got.Why, tail(r.Text))
 		}
@@ -108,7 +108,7 @@ func readme(t testing.TB) string {
 
 var calls = flag.String("calls", "", "the name, without .jsonl, of a file in the folder of labelled sets to measure")
 
-// TestCalls prints the score of the file that the flag names.
+// TestCalls prints the score for the file that the flag names.
 func TestCalls(t *testing.T) {
 	if *calls == "" {
 		t.Skip("no file")
@@ -116,7 +116,7 @@ func TestCalls(t *testing.T) {
 	t.Log(table(measure(t, *calls)))
 }
 
-// TestHeldOut checks precision and recall on the half that no rule was written from, and that the README has this
+// TestHeldOut checks precision and recall on the half from which no rule was written, and that the README contains this
 // table.
 func TestHeldOut(t *testing.T) {
 	total, families := measure(t, "held")
@@ -146,9 +146,9 @@ func TestFresh(t *testing.T) {
 	}
 }
 
-// TestBlind measures what blind.py ran, in two halves split by program and library. Rules were changed for failures in
-// the first half (blind-dev) only; before that they found 0.90 of both halves. The texts of the second half are never
-// shown.
+// TestBlind measures the programs that blind.py ran, in two halves split by program and library. Rules were changed
+// only for failures in the first half (blind-dev). Before that, they found 0.90 of the failures in both halves. The
+// texts of the second half are never shown.
 func TestBlind(t *testing.T) {
 	for name, least := range map[string]score{
 		"blind-dev": {found: 158, failed: 159, fine: 34},
@@ -163,9 +163,9 @@ func TestBlind(t *testing.T) {
 	}
 }
 
-// TestStrangers measures what strangers.py ran, with names that appear in no other set, in two halves. Rules were
-// changed for failures in the first half only; before that they found 0.82 of both halves. The texts of the second half
-// are never shown.
+// TestStrangers measures the programs that strangers.py ran, whose names appear in no other set, in two halves. Rules
+// were changed only for failures in the first half. Before that, they found 0.82 of the failures in both halves. The
+// texts of the second half are never shown.
 func TestStrangers(t *testing.T) {
 	for name, least := range map[string]score{
 		"strangers-dev": {found: 237, failed: 239, fine: 31},
@@ -180,9 +180,10 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
-// TestSweep measures what sweep.py got from every program of a machine and every function of a hundred libraries, in
-// two halves. Rules were written from the first half only, and first found 0.977 of the second half's failures; the
-// rules before them had found 0.84 of both halves. The texts of the second half are never shown.
+// TestSweep measures the output of every program on a machine and of every function in a hundred libraries, as
+// collected by sweep.py, in two halves. Rules were written only from the first half, and at first found 0.977 of the
+// second half's failures. The earlier rules had found 0.84 in both halves. The texts of the second half are never
+// shown.
 func TestSweep(t *testing.T) {
 	for name, least := range map[string]score{
 		"sweep-dev": {found: 1448, failed: 1460, wrong: 1, fine: 140},
@@ -261,7 +262,7 @@ func TestKindsDev(t *testing.T) {
 	}
 }
 
-// TestShapes checks that the surroundings of an error distinguish it from a text with the same words.
+// TestShapes checks that the surroundings of an error distinguish it from text with the same words.
 func TestShapes(t *testing.T) {
 	for _, c := range []struct {
 		text   string
@@ -603,7 +604,7 @@ func TestClauses(t *testing.T) {
 	}
 }
 
-// TestExitCodesThatAnswer checks that an exit code that is a program's answer is not a failure.
+// TestExitCodesThatAnswer checks that an exit code with which a program answers isn't a failure.
 func TestExitCodesThatAnswer(t *testing.T) {
 	for _, c := range []struct {
 		command string
@@ -631,8 +632,8 @@ func TestExitCodesThatAnswer(t *testing.T) {
 	}
 }
 
-// TestVoice checks that a program's complaint is distinguished from its output by who is speaking, about what, and how
-// much of the text it makes up.
+// TestVoice checks that a program's complaint is distinguished from its output by its speaker, its subject and its
+// share of the text.
 func TestVoice(t *testing.T) {
 	const crash = "Traceback (most recent call last):\n  File \"a.py\", line 1, in f\nKeyError: 'x'"
 	for _, c := range []struct {
@@ -710,8 +711,8 @@ func TestHalvesShareNoGroup(t *testing.T) {
 	}
 }
 
-// TestLongResults checks that a result is judged in bounded time: of a long text, only the first and last lines are
-// read.
+// TestLongResults checks that judging a result takes bounded time, because only the first and last lines of a long text
+// are read.
 func TestLongResults(t *testing.T) {
 	noise := strings.Repeat("row 1 was read and nothing went wrong with it\n", 200_000)
 	for text, want := range map[string]string{
@@ -776,8 +777,8 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// TestForms checks that an error in the form of a protocol or program counts where the program itself writes it, and not
-// where a document, log, program or test quotes it.
+// TestForms checks that an error in the format of a protocol or program counts if the program itself writes it, but not
+// if a document, log, program or test quotes it.
 func TestForms(t *testing.T) {
 	const operation = `{"statement_id": "01", "status": {"state": "%s"%s}}`
 	for _, c := range []struct {

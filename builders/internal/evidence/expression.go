@@ -34,9 +34,8 @@ func newExpression(expr string) *expression {
 	return x
 }
 
-// split returns copies of expr, each with only one of its alternatives. A text that matches expr matches one of them.
-// The alternatives are the top-level ones or, if there are none, the ones in the outermost group with the most
-// alternatives.
+// split returns copies of expr, each with only one of its alternatives. Text that matches expr matches one of them.
+// The alternatives are the top-level ones or, without any, the ones in the outermost group with the most alternatives.
 func split(expr string) []string {
 	open, widest := []group{{}}, group{}
 	for i := 0; i < len(expr); i++ {
@@ -129,7 +128,7 @@ func (x *expression) literals(re *syntax.Regexp) (found []string) {
 	return found
 }
 
-// shortest returns the length of the shortest literal; 0 if there are none.
+// shortest returns the length of the shortest literal, or 0 without literals.
 func shortest(literals []string) (n int) {
 	for i, l := range literals {
 		if i == 0 || len(l) < n {
@@ -164,7 +163,7 @@ func (x *expression) MatchString(s string) bool {
 	return false
 }
 
-// trigrams is a set of hashes of a text's three-byte substrings. Most literals that aren't in the text contain a
+// trigrams is a set of hashes of the text's three-byte substrings. Most literals that aren't in the text contain a
 // trigram that isn't in it either.
 type trigrams [64]uint64
 

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestExpressions compares every expression with Go's alone, on results of tools, their lines and sentences made of the
-// expressions' own literals.
+// TestExpressions compares every expression with Go's regexp, on tool results, on their lines, and on sentences made of
+// the expressions' own literals.
 func TestExpressions(t *testing.T) {
 	var texts []string
 	for _, set := range []string{"dev", "held"} {

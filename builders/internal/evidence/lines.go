@@ -8,8 +8,8 @@ import (
 // maxLine is the number of bytes examined in each line.
 const maxLine = 400
 
-// firstLines returns the first non-blank lines of text, without trailing space, each truncated to maxLine bytes. It
-// returns one empty line if there are none.
+// firstLines returns the first non-blank lines of text, without trailing space, each truncated to maxLine bytes. If all
+// lines are blank, it returns one empty line.
 func firstLines(text string, limit int) []string {
 	var out []string
 	for text != "" && len(out) < limit {

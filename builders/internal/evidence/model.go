@@ -13,13 +13,13 @@ import (
 )
 
 // A text of one or two sentences is scored by a logistic regression over its words, their stems and pairs, and its
-// form. All argument values become one word and all numbers another, so the score depends on a text's wording, not on
+// form. All argument values become one word and all numbers another, so the score depends on the text's wording, not on
 // the values in it. TestWeights trains the model on the labelled results and writes weights.txt.
 
 //go:embed weights.txt
 var weightsFile string
 
-// weights maps each feature to its weight in hundredths. The weights of a text's features, times the features' values,
+// weights maps each feature to its weight in hundredths. The weights of a text's features, times their values,
 // add up to the log-odds of a failure.
 type weights map[string]float64
 
@@ -32,15 +32,15 @@ var trained = sync.OnceValue(func() weights {
 	return w
 })
 
-// sure is the weight at which a text that no rule matches counts as a failure. A text whose weight is below answer
+// sure is the weight at which text that no rule matches counts as a failure. Text whose weight is below answer
 // isn't a failure, even if it reads like a refusal.
 const sure, answer = 100.0, -140.0
 
-// weigh weighs a text that no rule matches, or that is read as a refusal.
+// weigh weighs text that no rule matches, or that is read as a refusal.
 func (c Call) weigh(t *text, f Verdict) Verdict {
 	least := sure
 	if t.count < 3 && !strings.ContainsAny(t.all, "'_") {
-		least = 3 * sure // few words say little
+		least = 3 * sure // one or two words are weak evidence
 	}
 	if f.Rule != "" && !f.Failed || f.Rule == "" && done(t.head[0]) {
 		return f
@@ -68,10 +68,10 @@ func (c Call) weight(fs features) float64 {
 	return w[""] + float64(sum)/unit
 }
 
-// features maps each feature of a text to its value.
+// features maps each feature of text to its value.
 type features map[string]float64
 
-// all sets features to one value, which is smaller the more of them there are.
+// all sets each feature to the same value. The more features there are, the smaller the value.
 func (fs features) all(names map[string]bool) {
 	share := 2.5 / math.Sqrt(float64(max(1, len(names))))
 	for name := range names {
@@ -163,7 +163,7 @@ var classes = sync.OnceValue(func() map[string][]string {
 	return of
 })
 
-// wordsOf returns the words and marks of a text, in lower case, with the call's arguments and numbers replaced.
+// wordsOf returns the words and marks of text, in lower case, with the call's arguments and numbers replaced.
 func (c Call) wordsOf(s string) []string {
 	values := c.values()
 	slices.SortFunc(values, func(a, b string) int { return len(b) - len(a) })

@@ -16,14 +16,14 @@ import (
 
 var update = flag.Bool("update", false, "train the weights anew and write them")
 
-// weighed is a text that the weights are for: one that no rule reads, or that is read as a refusal.
+// weighed is a text to which the weights apply. Either no rule matches it, or it reads like a refusal.
 type weighed struct {
 	set, family string
 	features    features
 	failed      bool
 }
 
-// untrained are the labelled sets that no weight is trained from.
+// untrained lists the labelled sets on which no weight is trained.
 var untrained = []string{"kinds-dev", "kinds2-dev", "kinds3", "kinds3-last", "kinds4-last", "public-last", "wide", "wide-last", "prose-last"}
 
 // allWeighed returns the texts of all labelled sets except the untrained ones.
@@ -52,13 +52,13 @@ func allWeighed(t *testing.T) (out []weighed) {
 	return out
 }
 
-// term is a feature of a text, by its place among the weights.
+// term is a feature of text, by its place among the weights.
 type term struct {
 	at    int
 	value float64
 }
 
-// indexed returns the features that at least two texts have, and the texts in terms of these.
+// indexed returns the features that at least two texts have, and the texts as indices of these features.
 func indexed(from []weighed) (names []string, rows [][]term) {
 	seen := map[string]int{}
 	for _, s := range from {
@@ -66,7 +66,7 @@ func indexed(from []weighed) (names []string, rows [][]term) {
 			seen[name]++
 		}
 	}
-	names, at := []string{""}, map[string]int{} // the first is what all texts have
+	names, at := []string{""}, map[string]int{} // the first is the bias, which all texts have
 	for _, name := range slices.Sorted(maps.Keys(seen)) {
 		if seen[name] > 1 {
 			at[name] = len(names)
@@ -85,7 +85,7 @@ func indexed(from []weighed) (names []string, rows [][]term) {
 	return names, rows
 }
 
-// train fits a logistic regression, regularised, by gradient descent with momentum in a fixed order.
+// train fits a regularised logistic regression by gradient descent with momentum, in a fixed order.
 func train(from []weighed) weights {
 	const steps, rate, momentum, decay, least, prose = 250, 1.0, 0.97, 0.5, 5, 3
 	names, rows := indexed(from)

@@ -49,7 +49,7 @@ func scalars(v json.Raw, yield func(json.Raw) bool) bool {
 }
 
 // Names of object members, in lower case without underscores. A failed call's object has only these members. An object
-// with any other members is a record of something: a payment, a job, a log line.
+// with any other members is a record of something, such as a payment, a job or a log line.
 var (
 	exitKeys  = strings.Fields("exitcode returncode exitstatus rc")
 	errorKeys = strings.Fields(`error errors exception traceback err errormessage errormessages errmsg errordescription
@@ -181,7 +181,7 @@ func (c Call) object(raw json.Raw, depth int) Verdict {
 	return Verdict{}
 }
 
-// process reads an object that describes a process: an exit code and its output, nothing else.
+// process reads an object that consists of a process's exit code and output.
 func (c Call) process(o *object, depth int) (Verdict, bool) {
 	if meta := o.by["metadata"]; meta.Kind() == json.Object && len(o.keys) == 2 && o.by["output"] != nil {
 		n, ok := member(meta, "exit_code").Int64()
@@ -443,10 +443,10 @@ func acted(key string) bool {
 	return strings.HasSuffix(key, "ed") && !stateKey[key] || key == "sent" || key == "done" || key == "made"
 }
 
-// isCode reports whether a member is an error code, which means nothing on its own.
+// isCode reports whether a member is an error code, which doesn't indicate an error without a message.
 func isCode(key string) bool { return key == "errorcode" || key == "errcode" }
 
-// refuses reports whether a text is a refusal.
+// refuses reports whether text is a refusal.
 func refuses(s string) bool { return textOf(s).refusal().Failed }
 
 // failureKeys are members that give the reason when another member says that something failed. In a record they are
@@ -486,7 +486,8 @@ func (c Call) evidence(o *object) (rule string, certain bool) {
 	return o.shaped()
 }
 
-// reasoned reports whether an object without a member for errors or reasons nevertheless says why its flag is false.
+// reasoned reports whether an object without a member for errors or reasons still gives the reason why its flag is
+// false.
 func (o *object) reasoned() bool {
 	return o.text(failureKeys...) != "" || len(o.keys) == 1 || Truthy(o.by["errorcode"]) ||
 		slices.ContainsFunc(o.keys, func(k string) bool {

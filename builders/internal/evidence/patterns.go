@@ -31,8 +31,8 @@ var patterns = sync.OnceValue(func() map[string]string {
 	return named
 })
 
-// compiled holds a function for each pattern that compiles it on first use: a process that serves other builders never
-// needs it.
+// compiled holds a function for each pattern that compiles the pattern on first use, because a process that serves
+// other builders doesn't need any.
 var compiled = sync.OnceValue(func() map[string]func() *expression {
 	all := map[string]func() *expression{}
 	for name, expr := range patterns() {
@@ -44,5 +44,5 @@ var compiled = sync.OnceValue(func() map[string]func() *expression {
 // pattern returns the regular expression with the given name in patterns.txt.
 func pattern(name string) *expression { return compiled()[name]() }
 
-// matches reports whether a text matches the pattern with the given name.
+// matches reports whether text matches the pattern with the given name.
 func matches(s, name string) bool { return pattern(name).MatchString(s) }

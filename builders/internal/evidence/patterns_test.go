@@ -11,8 +11,7 @@ import (
 // uses matches the name of a pattern where the code or another pattern uses it.
 var uses = regexp.MustCompile(`(?:pattern\(|matches\([^\n]*?, )"(\w+)"\)|\{\{(\w+)\}\}`)
 
-// TestPatterns checks that each name that the code asks for has a pattern that compiles, and that each pattern is asked
-// for.
+// TestPatterns checks that each name used in the code has a pattern that compiles, and that each pattern is used.
 func TestPatterns(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// sole reports whether the first line has the only tag in a short text. Such a text is a tool's answer, not a log.
+// sole reports whether the first line has the only tag in a short text. Such text is a tool's answer, not a log.
 func (t *text) sole() bool {
 	const most = 6 // lines
 	if len(t.head) > most || len(t.all) > 2000 || t.paragraphs() > 0 {
@@ -17,7 +17,7 @@ func (t *text) sole() bool {
 	})
 }
 
-// prefix reads a text that begins with "Error:" followed only by an explanation.
+// prefix reads text that begins with "Error:" followed only by an explanation.
 func (t *text) prefix() Verdict {
 	l, few := t.head[0], len(t.head) <= 12
 	start := t.all[:min(len(t.all), 4096)]

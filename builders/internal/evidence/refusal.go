@@ -26,7 +26,7 @@ func main(s string) string {
 	return s
 }
 
-// refusal reads a sentence or two that refuse something.
+// refusal reads a refusal of one or two sentences.
 func (t *text) refusal() Verdict {
 	if core := t.core(); core != t {
 		return core.refusal()
@@ -70,7 +70,7 @@ func (t *text) refusal() Verdict {
 	return Verdict{}
 }
 
-// done reports whether a sentence begins by saying what was done. "Closed accounts can't be ..." does not.
+// done reports whether a sentence begins by reporting a completed action. "Closed accounts can't be ..." doesn't.
 func done(s string) bool { return matches(s, "done") && !matches(s, "barred") }
 
 // sentence returns the first sentence of a line.

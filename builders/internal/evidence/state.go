@@ -2,7 +2,7 @@ package evidence
 
 import "strings"
 
-// obstacle returns the words that name an obstacle to the call, or "" if there are none.
+// obstacle returns the words that name an obstacle to the call, or "".
 func (t *text) obstacle(first string) string {
 	l := t.head[0]
 	switch {
@@ -14,7 +14,7 @@ func (t *text) obstacle(first string) string {
 	return ""
 }
 
-// rules reports whether a text of two or more sentences states general rules, as a policy does.
+// rules reports whether text of two or more sentences states general rules, as a policy does.
 func rules(l string) bool {
 	n := 0
 	for s := range strings.SplitSeq(l, ". ") {
@@ -26,7 +26,7 @@ func rules(l string) bool {
 	return n > 1
 }
 
-// conversation reports whether several speakers take turns in a text of at least three lines.
+// conversation reports whether several speakers take turns in text of at least three lines.
 func (t *text) conversation() bool {
 	times := map[string]int{}
 	again := false

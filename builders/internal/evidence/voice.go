@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// voice reads a program's final message in a text that no other rule matches.
+// voice reads a program's final message in text that no other rule matches.
 func (c Call) voice(t *text) Verdict {
 	const few = 12 // lines
 	command := c.command()
@@ -58,7 +58,7 @@ func (c Call) voice(t *text) Verdict {
 // the correct usage.
 const maxUsageLines = 6
 
-// complaint matches a text that begins with the name of the command's program, as error messages do. In a text of more
+// complaint matches text that begins with the name of the command's program, as error messages do. In text of more
 // than maxUsageLines lines, the first lines must include part of a usage message or another line that begins with that
 // name. If the text doesn't match, or its first line is not an error, complaint returns misused's finding.
 func (c Call) complaint(t *text, command string) Verdict {
@@ -152,14 +152,14 @@ func starts(command, program string) bool {
 			words = words[1:]
 		}
 		if len(words) > 1 && words[0] == "git" && words[1] == program {
-			return true // its commands speak for themselves
+			return true // git's commands print errors under their own names
 		}
 		if len(words) == 0 {
 			continue
 		}
 		name := strings.TrimLeft(base(words[0]), `"'`)
 		if rest, ok := strings.CutPrefix(name, program); ok && (rest == "" || len(program) > 2 &&
-			// erb3.1 signs its errors as erb, cscope-indexer as cscope
+			// erb3.1's errors begin with "erb", and cscope-indexer's with "cscope"
 			strings.ContainsAny(rest[:1], "-_.0123456789")) {
 			return true
 		}

@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// window is the number of bytes examined at each end of a text.
+// window is the number of bytes examined at each end of the text.
 const window = 16 << 10
 
 // sample is the number of lines examined at each end.
 const sample = 40
 
-// words judges a text by its words and their positions.
+// words judges text by its words and their positions.
 func (c Call) words(text string) Verdict {
 	if text == "" {
 		return Verdict{}
@@ -80,17 +80,17 @@ func (c Call) providesFor(line string) bool {
 }
 
 // crashed reports whether a traceback ends the output of the program that the call runs, rather than a file that it
-// reads. Programs print logs, lists, headings and prose of their own.
+// reads. The output may contain logs, lists, headings and prose, because programs also print these.
 func (c Call) crashed(rule, why string) bool {
 	own := strings.HasPrefix(why, "the text is a l") || strings.Contains(why, "headings")
 	return rule == "traceback" && own && c.reads() == "" &&
 		(c.command() != "" || member(c.Arguments, "code") != nil) && !matches(string(c.Arguments), "readsFile")
 }
 
-// shells report errors on behalf of the programs that they fail to start.
+// shells are programs that report errors for the programs that they can't start.
 var shells = Set(strings.Fields("bash sh zsh dash ksh /bin/sh /bin/bash -bash timeout sudo"))
 
-// text is a text together with the lines that are examined.
+// text is a result's text, together with the lines that are examined.
 type text struct {
 	all        string
 	head, tail []string // first and last non-blank lines; all non-blank lines of a short text
@@ -108,7 +108,7 @@ func textOf(s string) *text {
 
 func (t *text) last() string { return t.tail[len(t.tail)-1] }
 
-// one reports whether the text is only a sentence or two.
+// one reports whether the text consists of only a sentence or two.
 func (t *text) one() bool { return len(t.head) <= 2 && len(t.all) <= 400 && t.count <= 50 }
 
 // strongest returns the finding of the first rule that matches.

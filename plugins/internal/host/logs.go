@@ -26,8 +26,8 @@ const (
 	bytesPerSec  = 256 << 10 // maximum number of bytes of these lines per second
 	maxLogged    = 16 << 10  // maximum length of a logged line
 	maxKept      = 2 << 10   // maximum length of a plain-text line in the tail
-	// Beyond these limits, reading pauses until the next second. This blocks a plugin that prints more, so that it can't
-	// exhaust the host's CPU time. Output through go-plugin arrives in 1 KiB messages.
+	// Beyond these limits, reading pauses until the next second. This blocks a plugin that prints more, so that it
+	// can't exhaust the host's CPU time. Output through go-plugin arrives in 1 KiB messages.
 	linesReadPerSec = 20_000
 	bytesReadPerSec = 12 << 20
 )

@@ -18,5 +18,5 @@
 // It is one large package because every builtin uses unexported state: the limits, and the provenance of values.
 // filters.go lists the supported jinja2 filters and their functions.
 //
-// Part of the Go API we promise (v0).
+// Part of the supported Go API (v0).
 package template

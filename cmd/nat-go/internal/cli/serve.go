@@ -52,8 +52,8 @@ func newPluginServeCmd() *cobra.Command {
 		Run: func(_ *cobra.Command, args []string) {
 			plugin := builtin.Plugin(finetune.Version())
 			setHeapGrowth(50, 8<<20)
-			// Leave half of the cores to the host, which has as much work as the builders. Otherwise, idle threads of this
-			// process that search for work would slow down the run.
+			// Leave half of the cores to the host, which has as much work as the builders. Otherwise, idle threads of
+			// this process that search for work would slow down the run.
 			if os.Getenv("GOMAXPROCS") == "" {
 				runtime.GOMAXPROCS((runtime.GOMAXPROCS(0) + 1) / 2)
 			}

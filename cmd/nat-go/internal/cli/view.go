@@ -149,7 +149,7 @@ func exportView(
 func openView(path, cache, tokenizerPath string, shown *progress) (*view.Run, error) {
 	p, err := findRun(path)
 	if begun := runfolder.Folder(path); err != nil && begun.IsRun() && !runfolder.Has(begun.Dataset()) {
-		p, err = &dataset.Place{Run: begun}, nil // the run is still running or was interrupted, so show its content so far
+		p, err = &dataset.Place{Run: begun}, nil // the run hasn't ended, so show its content so far
 	}
 	if err != nil {
 		if p, err = findTexts(path, dataset.DefaultLimits); err != nil {

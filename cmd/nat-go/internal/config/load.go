@@ -39,8 +39,8 @@ func Parse(name string, text []byte, opt Options) (*Config, []finding.Finding) {
 	if l.doc == nil {
 		return nil, finding.Sort(l.findings)
 	}
-	// After an error in reading the files, don't call relate, because it would also report settings that are missing due
-	// to that error.
+	// After an error in reading the files, don't call relate, because it would also report settings that are missing
+	// due to that error.
 	whole := !finding.Failed(l.withoutEchoes())
 	for _, o := range opt.Overrides {
 		l.override(o)

@@ -64,8 +64,8 @@ var made string
 
 var programs = sync.OnceValues(func() (string, error) {
 	if dir := os.Getenv(variable); dir != "" {
-		// Because of Stat, go test records that the test depends on the program, so a cached result is valid only while the
-		// program is unchanged.
+		// Because of Stat, go test records that the test depends on the program, so a cached result is valid only while
+		// the program is unchanged.
 		_, err := os.Stat(filepath.Join(dir, "nat-go"))
 		return dir, err
 	}

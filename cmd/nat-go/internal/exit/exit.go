@@ -58,7 +58,7 @@ func Cant(do string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return Environmentf("can't %s: %w", do, err)
+	return Environmentf("cannot %s: %w", do, err)
 }
 
 // Code returns the exit code of err: 0 for nil, 1 for an error without one.

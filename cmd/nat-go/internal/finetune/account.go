@@ -38,10 +38,10 @@ func (r *run) account(ctx context.Context) error {
 		}
 	}
 	if err := out.Close(); err != nil {
-		return exit.Environmentf("can't write the list of drops: %w", err)
+		return exit.Environmentf("cannot write the list of drops: %w", err)
 	}
 	if err := out.history.WriteProgress(r.plan.folder); err != nil {
-		return exit.Environmentf("can't write NAT's progress files: %w", err)
+		return exit.Environmentf("cannot write NAT's progress files: %w", err)
 	}
 	out.count()
 	for _, b := range r.plan.config.Selected() {
@@ -75,7 +75,7 @@ func (r *run) account(ctx context.Context) error {
 		return err
 	}
 	if err := r.lock.WriteManifest(made, out.Files); err != nil {
-		return exit.Environmentf("can't write the manifest: %w", err)
+		return exit.Environmentf("cannot write the manifest: %w", err)
 	}
 	out.sum.Status = made.Status
 	r.unlock() // the data set is complete; submitting the job takes the lock again
@@ -91,8 +91,8 @@ type verdict struct {
 	out  *report
 }
 
-// failure returns an error if the run failed although everything was written, because the books don't balance or
-// nothing is left to train on.
+// failure returns an error if the run failed although everything was written, because its counts don't add up or it
+// kept no records.
 func (r verdict) failure(ctx context.Context, seen *source.Stats) error {
 	if err := r.out.Check(); err != nil {
 		return exit.Failedf("%w: this is a bug in nat-go; the data set is in %s, but don't trust its counts",
@@ -108,7 +108,7 @@ func (r verdict) failure(ctx context.Context, seen *source.Stats) error {
 	return r.noBatches()
 }
 
-// refusals returns, in parentheses, each format's most frequent reason for refusing records.
+// refusals returns, in parentheses, each format's most frequent reason for rejecting records.
 func (r verdict) refusals() string {
 	var parts []string
 	for _, w := range r.out.made.Dataset {
@@ -167,8 +167,8 @@ func remedyOf(dropped map[ledger.Reason]int64) string {
 	if dropped[collator.NoSampledIDs] == 0 {
 		return ""
 	}
-	return "; -o collator.rl.ids=rendered tokenises the text instead: ids may then differ from the sampled ones, and the rows " +
-		"lack log-probs, which KTO doesn't need and GRPO computes itself or does without"
+	return "; -o collator.rl.ids=rendered tokenises the text instead: ids may then differ from the sampled ones, and " +
+		"the rows lack log-probs, which KTO doesn't need and GRPO computes itself or does without"
 }
 
 // noData returns the error for a run that kept nothing, with advice.

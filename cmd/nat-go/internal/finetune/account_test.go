@@ -15,8 +15,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// TestFailedRunStaysFailed ends a run whose books don't balance, one that kept nothing and one whose rows no format can
-// carry: the manifest says that it failed and why, and resuming is refused, with or without a trainer.
+// TestFailedRunStaysFailed ends a run whose counts don't balance, one that kept nothing, and one whose rows no format
+// can represent. It checks that the manifest gives the status and the reason, and that the run can't be resumed, with
+// or without a trainer.
 func TestFailedRunStaysFailed(t *testing.T) {
 	for name, c := range map[string]struct {
 		input, builder string
@@ -67,7 +68,7 @@ func TestFailedRunStaysFailed(t *testing.T) {
 	}
 }
 
-// TestEmptyRunFails checks that a run that kept records but wrote no row and no batch of them is not complete.
+// TestEmptyRunFails checks that a run that kept records but wrote neither rows nor batches isn't complete.
 func TestEmptyRunFails(t *testing.T) {
 	r := newRun(&plan{folder: "r", config: &config.Config{}}, stage.Env{})
 	r.out.made.Counts.Kept = 3
@@ -82,7 +83,7 @@ func TestEmptyRunFails(t *testing.T) {
 	}
 }
 
-// candidatesOf returns two answers to one question, with scores.
+// candidatesOf returns two scored answers to one question.
 func candidatesOf(scores ...string) string {
 	var b strings.Builder
 	for _, s := range scores {

@@ -30,8 +30,8 @@ const callML = `{% for m in messages %}<|im_start|>{{ m.role }}
 {% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
 {% endif %}`
 
-// ownTrace returns a rollout of the model to be trained, with ids and log-probs, a failed call that it recovers from,
-// and answers that were considered for one turn.
+// ownTrace returns a rollout of the model to be trained, with ids and log-probs, a failed call from which it recovers,
+// and alternative answers for one turn.
 func ownTrace(t *testing.T, tok *tokenizer.Tokenizer, task, trial int) string {
 	t.Helper()
 	end, _ := tok.ID("<|im_end|>")
@@ -100,7 +100,7 @@ func ownTrace(t *testing.T, tok *tokenizer.Tokenizer, task, trial int) string {
 	return string(line)
 }
 
-// TestControlHasNoEffect checks that measuring the effect of hints is refused if hints are omitted.
+// TestControlHasNoEffect checks that measuring the effect of hints is an error if hints are omitted.
 func TestControlHasNoEffect(t *testing.T) {
 	c := config.Collator{Hints: "none", TemplateTime: "2026-01-02", Teacher: &config.Teacher{HintEffect: true}}
 	if _, err := collate.CollatorConfig(c, 0); err == nil || !strings.Contains(err.Error(), "hint_effect") {
@@ -112,8 +112,8 @@ func TestControlHasNoEffect(t *testing.T) {
 	}
 }
 
-// TestComposerCapsPairs checks that sides of pairs have at most 2048 tokens in format composer unless max_dpo_length
-// says otherwise.
+// TestComposerCapsPairs checks that sides of pairs in format composer have at most 2048 tokens, unless max_dpo_length
+// is set.
 func TestComposerCapsPairs(t *testing.T) {
 	own := 3000
 	for _, c := range []struct {
@@ -131,9 +131,8 @@ func TestComposerCapsPairs(t *testing.T) {
 	}
 }
 
-// TestEveryChannelInOneRun checks that with the dpo, sdpo, sft and grpo builders in one run every channel of a
-// composite trainer is present, each row says which example it belongs to, repair pairs are off-policy, and the
-// temperature is on the lines.
+// TestEveryChannelInOneRun checks a run with the dpo, sdpo, sft and grpo builders. Every channel of a composite trainer
+// is present, each row names its example, repair pairs are off-policy, and the index lines contain the temperature.
 func TestEveryChannelInOneRun(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for name, content := range map[string][]byte{"tokenizer.json": bytesTokenizer(t), "calls.jinja": []byte(callML)} {
@@ -239,8 +238,8 @@ finetuning: {enabled: true, trajectory_builder: [pairs, hints, best, tasks], out
 	dividesAsTheRun(t, runfolder.Folder(sum.RunDir))
 }
 
-// dividesAsTheRun checks that two shards, which store the examples by task and make the token rows, end with the data
-// set and the batches of the run.
+// dividesAsTheRun checks that two shards, which store the examples by task and make the token rows, produce the run's
+// data set and batches.
 func dividesAsTheRun(t *testing.T, run runfolder.Folder) {
 	t.Helper()
 	requests := []Request{{ConfigFile: "finetune.yml", RunID: "divided", Divide: &Division{Number: 2, Dir: "plan"}}}
@@ -263,7 +262,7 @@ func dividesAsTheRun(t *testing.T, run runfolder.Folder) {
 	}
 }
 
-// convertsAsTheRun checks that text rows and token rows, converted in one go, are the ones that the run itself wrote.
+// convertsAsTheRun checks that converting text rows and token rows together gives the same rows as the run.
 func convertsAsTheRun(t *testing.T, run runfolder.Folder) {
 	t.Helper()
 	var formats []dataset.Format

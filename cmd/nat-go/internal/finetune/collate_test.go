@@ -56,8 +56,8 @@ const chatML = `{% for m in messages %}<|im_start|>{{ m.role }}
 {% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
 {% endif %}`
 
-// TestRunMakesTokenBatches runs the demo with a tokenizer: every kept pair is in a batch or dropped with a reason, the
-// batches can be verified from their files alone, and a second run gives the same bytes.
+// TestRunMakesTokenBatches runs the demo with a tokenizer. It checks that every kept pair is in a batch or dropped with
+// a reason, that the batches can be verified from their files alone, and that a second run gives the same bytes.
 func TestRunMakesTokenBatches(t *testing.T) {
 	root, err := filepath.Abs("../../../../examples/demo")
 	if err != nil {
@@ -120,7 +120,7 @@ func TestRunMakesTokenBatches(t *testing.T) {
 	if got := verified(); got != "[]" {
 		t.Error(got)
 	}
-	// A batch that is gone together with its line can only be noticed as missing.
+	// A batch removed together with its line can be detected only as missing.
 	first, rest, _ := strings.Cut(string(index), "\n")
 	var line struct{ File string }
 	err = errors.Join(json.Unmarshal([]byte(first), &line), os.Remove(filepath.Join("o/a/batches", line.File)),
@@ -130,8 +130,8 @@ func TestRunMakesTokenBatches(t *testing.T) {
 	}
 }
 
-// TestReferenceAndEpoch sets the order of another epoch, and log-probs of a reference model for other tokens: the rows
-// are the same in a different order, and each says that missing log-probs.
+// TestReferenceAndEpoch sets the order of another epoch, and a reference model's log-probs for other tokens. The rows
+// are the same in a different order, and each reports missing log-probs.
 func TestReferenceAndEpoch(t *testing.T) {
 	root, err := filepath.Abs("../../../../examples/demo")
 	if err != nil {

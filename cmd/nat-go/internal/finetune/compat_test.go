@@ -45,7 +45,7 @@ func natConfig(t *testing.T, trainer string) {
 	}
 }
 
-// runCompat makes a NAT-exact run of three inputs, the middle one of which is missing.
+// runCompat runs three inputs in NAT's mode. The second input is missing.
 func runCompat(t *testing.T) (*Summary, error) {
 	t.Helper()
 	return Run(context.Background(), Request{
@@ -75,8 +75,8 @@ func dataFiles(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// TestCompatBuildsALargeCollectionRun: a collection run is a single group, of which a built-in builder may make as much
-// as limits.output allows.
+// TestCompatBuildsALargeCollectionRun checks that a built-in builder may return as much as limits.output allows for a
+// collection run, which is a single group.
 func TestCompatBuildsALargeCollectionRun(t *testing.T) {
 	t.Chdir(t.TempDir())
 	var steps []string
@@ -94,8 +94,8 @@ func TestCompatBuildsALargeCollectionRun(t *testing.T) {
 	}
 }
 
-// TestCompatContinuesAfterAFailedCollectionRun: NAT numbers what its builder returned, and for a collection run that
-// raised it returned nothing.
+// TestCompatContinuesAfterAFailedCollectionRun checks the numbering of collection runs. NAT numbers its builder's
+// results, and a failed collection run doesn't return one.
 func TestCompatContinuesAfterAFailedCollectionRun(t *testing.T) {
 	threeInputs(t)
 	natConfig(t, "num_runs: 3, continue_on_collection_error: true")
@@ -117,8 +117,8 @@ func TestCompatContinuesAfterAFailedCollectionRun(t *testing.T) {
 	}
 }
 
-// TestCompatEndsAtAFailedCollectionRun checks that a failed collection run ends the run, and that what was collected
-// before it stays.
+// TestCompatEndsAtAFailedCollectionRun checks that a failed collection run ends the run, and that earlier collection
+// runs are kept.
 func TestCompatEndsAtAFailedCollectionRun(t *testing.T) {
 	threeInputs(t)
 	natConfig(t, "num_runs: 3")
@@ -135,7 +135,8 @@ func TestCompatEndsAtAFailedCollectionRun(t *testing.T) {
 	}
 }
 
-// TestCompatGroupsByTextOfID: NAT groups by the text of the id: 1 and "1" are two entries but one group.
+// TestCompatGroupsByTextOfID checks that ids are grouped by their text, as in NAT. The ids 1 and "1" are two entries
+// but one group.
 func TestCompatGroupsByTextOfID(t *testing.T) {
 	t.Chdir(t.TempDir())
 	natFile(t, "in.json", natEntry("1", natStep("t", 0, "a", 1), natStep("t", 1, "b", 0.5)),

@@ -37,7 +37,7 @@ func testEnv(t *testing.T) stage.Env {
 	}
 }
 
-// runAs makes the run of finetune.yml with that id, below the folder o.
+// runAs runs finetune.yml with the given id, below the folder o.
 func runAs(t *testing.T, id string) *Summary {
 	t.Helper()
 	sum, err := Run(context.Background(), Request{ConfigFile: "finetune.yml", RunID: id, OutputDir: "o"}, testEnv(t))
@@ -61,7 +61,7 @@ func caseInputs(t *testing.T, dir string) []string {
 	return names
 }
 
-// TestCompatIsNAT runs every recorded case with --compat nat and compares what NAT wrote, byte for byte.
+// TestCompatIsNAT runs every recorded case with --compat nat, and compares the output with NAT's, byte for byte.
 func TestCompatIsNAT(t *testing.T) {
 	cases, err := filepath.Glob(filepath.Join(oracletest.Path(t, "nat", "cases"), "*"))
 	if err != nil {
@@ -116,7 +116,7 @@ func TestCompatIsNAT(t *testing.T) {
 	}
 }
 
-// checkProgress compares our progress files with NAT's metrics, except for the times.
+// checkProgress compares nat-go's progress files with NAT's metrics, except for the times.
 func checkProgress(t *testing.T, sum *Summary) {
 	t.Helper()
 	var want struct {
@@ -159,7 +159,7 @@ func checkProgress(t *testing.T, sum *Summary) {
 	}
 }
 
-// readFile returns a file's content, or nil if there is no file.
+// readFile returns a file's content, or nil if the file doesn't exist.
 func readFile(t *testing.T, path string) []byte {
 	t.Helper()
 	b, err := os.ReadFile(path)
@@ -169,7 +169,7 @@ func readFile(t *testing.T, path string) []byte {
 	return b
 }
 
-// pythonJSON puts quotes around the bare words that Python writes for numbers that JSON doesn't have.
+// pythonJSON quotes the bare words that Python writes for numbers that JSON can't represent.
 func pythonJSON(b []byte) []byte {
 	var out []byte
 	for i, inText := 0, false; i < len(b); i++ {

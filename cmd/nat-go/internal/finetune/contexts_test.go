@@ -22,8 +22,8 @@ import (
 	"github.com/nat-go/nat-go/internal/pythontest"
 )
 
-// imitated makes demonstrations of a file, in text rows, and returns their folder with what the manifest says of them.
-// `dataset verify` finds them sound. settings are of the builder and, after a |, of the data set.
+// imitated makes text rows of demonstrations from a file, and returns their folder and their entries in the manifest.
+// It checks that `dataset verify` doesn't find errors. settings are the builder's and, after a |, the data set's.
 func imitated(t *testing.T, from, settings string, formats ...string) (dir string, written []runfolder.Written) {
 	t.Helper()
 	out := t.TempDir()
@@ -57,9 +57,9 @@ func imitated(t *testing.T, from, settings string, formats ...string) (dir strin
 	return sum.DatasetDir, m.Dataset
 }
 
-// TestNoTurnInAForeignContext: in each fixture, every turn that rows train follows exactly what some call of the model
-// followed in the raw file, as a script finds that doesn't use our readers. Where failed calls are removed, the script
-// finds that, and the summary counts it.
+// TestNoTurnInAForeignContext checks that, for each fixture, every turn that rows train follows exactly the context of
+// some model call in the raw file. An independent script reads the raw file. If failed calls are removed, the script
+// finds the changed contexts, and the summary counts them.
 func TestNoTurnInAForeignContext(t *testing.T) {
 	python := pythontest.Need(t, "python", "import json", "no raw file is compared with the rows made from it")
 	example := filepath.Join("..", "..", "..", "..", "examples", "hints", "traces.jsonl")
@@ -116,8 +116,8 @@ func TestNoTurnInAForeignContext(t *testing.T) {
 	}
 }
 
-// TestNoSettingChangesAContext: in every fixture and example that can be imitated, in every format and under every
-// setting but failed_calls: remove, each turn is trained in the context that was recorded.
+// TestNoSettingChangesAContext checks that each turn is trained in its recorded context, for every fixture and example,
+// in every format and with every setting except failed_calls: remove.
 func TestNoSettingChangesAContext(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: some hundred runs")
@@ -190,7 +190,8 @@ func TestSilentTurnsAreNotTrained(t *testing.T) {
 	}
 }
 
-// TestChangesOfBatchesAreCounted: what token batches change of a context has a name and a count in `dataset verify`.
+// TestChangesOfBatchesAreCounted checks that `dataset verify` names and counts each change that token batches make to a
+// context.
 func TestChangesOfBatchesAreCounted(t *testing.T) {
 	example := filepath.Join("..", "..", "..", "..", "examples", "hints")
 	tok, err := tokenizer.Load(filepath.Join(example, "tokenizer"))

@@ -29,7 +29,7 @@ dataset: {formats: [trl], split: {seed: 7}}
 finetuning: {enabled: true, trajectory_builder: moves, trainer: t, output_dir: out}
 `
 
-// begunRun returns a run that was killed before it had its data set, and the environment that it was begun in.
+// begunRun returns a run that was killed before its data set was complete, and the run's environment.
 func begunRun(t *testing.T, vars map[string]string) (runfolder.Folder, stage.Env) {
 	t.Helper()
 	t.Chdir(t.TempDir())
@@ -71,12 +71,12 @@ func replace(t *testing.T, path, old, now string) {
 	}
 }
 
-// TestResumeRefusesOtherSettings checks that a data set is never made from two different states of what determines it.
-// What is refused is named.
+// TestResumeRefusesOtherSettings checks that a run can't be resumed after a change to anything that determines its data
+// set, and that the error names the change.
 func TestResumeRefusesOtherSettings(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(t *testing.T, f runfolder.Folder, vars map[string]string, how *Request)
-		want   string // the name; empty if it continues
+		want   string // expected name in the error; empty means that the run continues
 	}{
 		"nothing": {func(*testing.T, runfolder.Folder, map[string]string, *Request) {}, ""},
 		"a variable": {
@@ -252,7 +252,8 @@ func TestResumeOverridesWhatComesAfter(t *testing.T) {
 }
 
 // TestDecidedByFiles checks that the hint command's program and script, and the dumped logits, are identified by their
-// content, and that a folder has no identity: one that a program makes doesn't keep the run from being continued.
+// content. Folders aren't part of the identity, so that a folder that a program creates doesn't prevent resuming the
+// run.
 func TestDecidedByFiles(t *testing.T) {
 	t.Chdir(t.TempDir())
 	write := func(name, text string) {
@@ -289,7 +290,7 @@ finetuning: {enabled: true, trajectory_builder: h, output_dir: out}
 	if d := decided(); len(d.Hashes) > 0 {
 		t.Errorf("with missing files: %v", d.Hashes)
 	}
-	write("cache/made", "by the program") // while it ran
+	write("cache/made", "by the program") // while the program ran
 	if d := decided(); len(d.Hashes) > 0 {
 		t.Errorf("with a folder: %v", d.Hashes)
 	}

@@ -17,15 +17,15 @@ import (
 	"github.com/nat-go/nat-go/internal/pythontest"
 )
 
-// variant is a recorded rollout with a change at a known message.
+// variant is a recorded rollout with one message changed.
 type variant struct {
 	task    int
 	score   float64
-	at      int    // the message that is changed; 0: none
-	says    string // what it says then
-	until   int    // the last message; 0: all
-	calls   string // another spelling or value of the arguments there
-	another bool   // its calls have other ids
+	at      int    // index of the changed message; 0 means none
+	says    string // the new text
+	until   int    // index of the last message; 0 means all
+	calls   string // the arguments at that message, spelled differently or changed
+	another bool   // whether the calls have different ids
 }
 
 // recordedVariants are the rollouts whose divergences are compared. They diverge at the first answer, in the arguments
@@ -48,7 +48,7 @@ func recordedVariants() []variant {
 	}
 }
 
-// line returns the rollout as a line of a file.
+// line returns the rollout as a line of an input file.
 func (v variant) line(t *testing.T, recorded string, n int) string {
 	t.Helper()
 	var episode map[string]any
@@ -92,9 +92,9 @@ func (v variant) line(t *testing.T, recorded string, n int) string {
 	return string(b)
 }
 
-// TestDivergenceOfRecordedRollouts makes the pairs of rollouts that a real program recorded, changed at known messages:
-// exactly those that an independent script finds by looking at every two of them. A rollout of another task changes no
-// pair.
+// TestDivergenceOfRecordedRollouts builds pairs from rollouts that a real program recorded, with known changes. The
+// pairs are exactly the ones that an independent script finds by comparing every two rollouts. A rollout of another
+// task doesn't change any pair.
 func TestDivergenceOfRecordedRollouts(t *testing.T) {
 	recorded, _, _ := strings.Cut(
 		string(readFile(t, oracletest.Path(t, "readers", "verifiers_v1", "eval", "traces.jsonl"))), "\n")
@@ -174,7 +174,7 @@ type rowMessage struct {
 	} `json:"tool_calls"`
 }
 
-// spoken returns messages as the script writes them.
+// spoken returns messages in the script's format.
 func spoken(messages []rowMessage) string {
 	var all []any
 	for _, m := range messages {

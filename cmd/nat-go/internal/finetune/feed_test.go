@@ -27,7 +27,7 @@ finetuning: {enabled: true, trajectory_builder: [best, moves], trainer: t, outpu
 dataset: {formats: [trl], split: {validation: 0}}
 `
 
-// writeTasks writes collection runs in which trials of tasks are interleaved, with broken entries in between.
+// writeTasks writes collection runs in which trials of tasks are interleaved, with invalid entries between them.
 func writeTasks(t *testing.T, dir string, runs, entries int) []string {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -60,7 +60,7 @@ func writeTasks(t *testing.T, dir string, runs, entries int) []string {
 	return paths
 }
 
-// dataOf returns every data file of a run, by name.
+// dataOf returns the data files of a run, by name.
 func dataOf(t *testing.T, run string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -77,9 +77,9 @@ func dataOf(t *testing.T, run string) map[string]string {
 	return out
 }
 
-// TestTasks checks that a builder that works on tasks is given whole tasks, whatever the order of the input; that a
-// builder of single examples beside it makes the same records as it does alone; and that a run that is interrupted
-// anywhere ends up with the same bytes.
+// TestTasks checks that a builder that works on tasks gets whole tasks, regardless of the order of the input, that a
+// builder of single examples in the same run makes the same records as it does alone, and that a run interrupted
+// anywhere ends with the same bytes.
 func TestTasks(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if err := os.WriteFile("config.yml", []byte(taskConfig), 0o644); err != nil {

@@ -36,7 +36,8 @@ func verifyRun(t *testing.T, run runfolder.Folder) *dataset.Report {
 	return r
 }
 
-// TestEveryFileOfARunIsVerified checks that verify notices whichever file of a run is changed, removed or added.
+// TestEveryFileOfARunIsVerified checks that `dataset verify` detects a change to, the removal of, or an addition to any
+// file of a run.
 func TestEveryFileOfARunIsVerified(t *testing.T) {
 	dir, sum := smallRun(t, func(r *Request, _ *stage.Env) { r.Formats = []string{"trl", "customizer"} })
 	whole := runfolder.Folder(filepath.Join(dir, sum.RunDir))
@@ -89,7 +90,7 @@ func TestEveryFileOfARunIsVerified(t *testing.T) {
 				t.Fatal(err)
 			}
 			if what == "linked" && strings.HasPrefix(name, "dataset/") {
-				continue // rows are first read as rows
+				continue // row files are checked as rows first
 			}
 			if err := harm(filepath.Join(string(copied), filepath.FromSlash(name))); err != nil {
 				t.Fatal(err)
@@ -119,8 +120,7 @@ func TestEveryFileOfARunIsVerified(t *testing.T) {
 	}
 }
 
-// TestARunWithoutAManifestIsNotVerifiable also checks this for a run whose manifest has no hashes or says itself that
-// it failed.
+// TestARunWithoutAManifestIsNotVerifiable also covers runs whose manifest has no hashes or reports a failure.
 func TestARunWithoutAManifestIsNotVerifiable(t *testing.T) {
 	dir, sum := smallRun(t, func(*Request, *stage.Env) {})
 	run := runfolder.Folder(filepath.Join(dir, sum.RunDir))
@@ -152,7 +152,7 @@ func TestARunWithoutAManifestIsNotVerifiable(t *testing.T) {
 	}
 }
 
-// TestUnreadable checks that a program that is gone has no content to compare.
+// TestUnreadable checks that a missing program doesn't have any content to compare.
 func TestUnreadable(t *testing.T) {
 	dir := t.TempDir()
 	if sum, err := contentSum(filepath.Join(dir, "gone")); !errors.Is(err, fs.ErrNotExist) {

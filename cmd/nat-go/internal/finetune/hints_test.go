@@ -16,8 +16,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// TestHintsExample checks that the hints example finds the errors in its traces, takes nothing else for one, and
-// accounts for everything.
+// TestHintsExample checks that the hints example finds exactly the errors in its traces, and that its counts balance.
 func TestHintsExample(t *testing.T) {
 	example, err := filepath.Abs(filepath.Join("..", "..", "..", "..", "examples", "hints"))
 	if err != nil {

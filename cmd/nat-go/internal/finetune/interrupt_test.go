@@ -12,15 +12,16 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 )
 
-// TestInterruptedWhileWaitingForAPipe interrupts runs that wait for a pipe, which has no writer or stalls, as the
-// input, the configuration or the tokenizer. The run ends, and a run folder that was begun can be resumed.
+// TestInterruptedWhileWaitingForAPipe interrupts runs that wait for a pipe without a writer or with a stalled one, as
+// the input, the configuration or the tokenizer. It checks that the run ends, and that a run whose folder was created
+// can be resumed.
 func TestInterruptedWhileWaitingForAPipe(t *testing.T) {
 	const config = "trajectory_builders: {m: {_type: dpo_traj_builder, ttc_step_name: s}}\n" +
 		"finetuning: {enabled: true, trajectory_builder: m, output_dir: out}\n"
 	for name, c := range map[string]struct {
 		req    Request
 		config string
-		stalls string // written to the pipe, which stays open; empty if nobody writes
+		stalls string // written to the pipe, which stays open; empty means that the pipe lacks a writer
 	}{
 		"input": {
 			req:    Request{ConfigFile: "config.yml", From: []string{"pipe"}, Source: "candidates"},
@@ -78,7 +79,7 @@ func TestInterruptedWhileWaitingForAPipe(t *testing.T) {
 			if exit.Code(err) != exit.Interrupted && exit.Code(err) != exit.Environment {
 				t.Errorf("exit code %d, %v", exit.Code(err), err)
 			}
-			// Anyone still waiting for the pipe is released.
+			// Release any goroutine that still waits for the pipe.
 			if w, err := os.OpenFile(filepath.Join(dir, "pipe"), os.O_RDWR|syscall.O_NONBLOCK, 0); err == nil {
 				w.Close()
 			}

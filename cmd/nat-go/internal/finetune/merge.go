@@ -58,13 +58,13 @@ func openParts(ctx context.Context, folders []runfolder.Folder, env stage.Env) (
 		}
 		for _, other := range parts {
 			if sameFolder(p.Folder, other.Folder) {
-				return nil, exit.Usagef("%s and %s are the same run: name it once", other.Folder, p.Folder)
+				return nil, exit.Usagef("%s and %s are the same run: specify it once", other.Folder, p.Folder)
 			}
 		}
 		parts = append(parts, p)
 		if differ := parts[0].settings().Changed(p.settings()); len(differ) > 0 {
-			return nil, exit.Failedf("%s can't be merged with %s: they differ in %s. A data set is always made with a single set "+
-				"of settings: rerun one of them with the other's settings",
+			return nil, exit.Failedf("%s can't be merged with %s: they differ in %s. A data set is always made with a "+
+				"single set of settings: rerun one of them with the other's settings",
 				p.Folder, parts[0].Folder, strings.Join(differ, ", "))
 		}
 	}
@@ -101,7 +101,7 @@ func openPart(ctx context.Context, f runfolder.Folder, env stage.Env) (*part, er
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, exit.Usagef("run in %s is not complete: `nat-go finetune resume %[1]s` continues it", p.Folder)
 	case err != nil:
-		return nil, exit.Environmentf("can't read the run folder: %w", err)
+		return nil, exit.Environmentf("cannot read the run folder: %w", err)
 	case p.manifest.Status != runfolder.Completed:
 		return nil, exit.Failedf("run in %s failed: %s", p.Folder, p.manifest.Error)
 	case p.manifest.Compat:
@@ -127,9 +127,9 @@ func (p *part) checkFiles() error {
 		got, err := f.Sum(rel)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return exit.Failedf("run in %s is damaged: %s is gone", f, rel)
+			return exit.Failedf("run in %s is damaged: %s is missing", f, rel)
 		case err != nil:
-			return exit.Environmentf("can't read the run folder: %w", err)
+			return exit.Environmentf("cannot read the run folder: %w", err)
 		case got != runfolder.Lookup(p.manifest.Files, rel):
 			return exit.Failedf("run in %s is damaged: %s has changed since it was written (`nat-go dataset verify %[1]s`)", f, rel)
 		}
@@ -206,7 +206,7 @@ func (j *joining) inheritAnswers(to runfolder.Folder) error {
 			return copyOnce(path, filepath.Join(string(to), filepath.FromSlash(part.Folder.Rel(path))))
 		})
 		if err != nil {
-			return exit.Environmentf("can't write the run folder: %w", err)
+			return exit.Environmentf("cannot write the run folder: %w", err)
 		}
 	}
 	return nil

@@ -18,8 +18,9 @@ import (
 	"github.com/nat-go/nat-go/internal/tensors"
 )
 
-// TestMergeWithTeacher: a merge of runs with collator.teacher has the teacher's columns, verifies, and asks only what
-// neither run asked. Runs with dumps are refused, because those belong to the batches of one run.
+// TestMergeWithTeacher checks that a merge of runs with collator.teacher has the teacher's columns, can be verified,
+// and asks only the questions that neither run asked. It returns an error for runs with dumps, because dumps belong to
+// the batches of one run.
 func TestMergeWithTeacher(t *testing.T) {
 	t.Chdir(t.TempDir())
 	stand := &standIn{t: t, logProb: func(string) float64 { return -0.5 }}

@@ -14,15 +14,15 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 )
 
-// joined makes runs of one kind of row in the current folder, and merges them.
+// joined makes runs with one kind of row in the current folder, and merges them.
 type joined struct {
 	*testing.T
 	builder, format string
 	row             func(input string, i int) string
 }
 
-// joinedKinds are two kinds of rows whose records are identified by their input's number and their row: rollouts, and
-// rows without an id.
+// joinedKinds are two kinds of rows whose records are identified by the number of their input and their row. They are
+// rollouts, and rows without ids.
 func joinedKinds() map[string]*joined {
 	return map[string]*joined{
 		"rollouts": {builder: "grpo", format: "verl", row: func(input string, i int) string {
@@ -37,7 +37,7 @@ func joinedKinds() map[string]*joined {
 	}
 }
 
-// file writes an input of 80 rows. Two inputs of the same content have the same rows.
+// file writes an input of 80 rows. Inputs with the same content have the same rows.
 func (j *joined) file(name, content string) string {
 	j.Helper()
 	var out strings.Builder
@@ -70,7 +70,7 @@ func (j *joined) run(id string, from ...string) *runfolder.Manifest {
 	})
 }
 
-// merge merges the runs with those ids. It keeps the validation side of the run keep, unless that is empty.
+// merge merges the runs with the given ids. It keeps the validation side of the run keep, unless keep is empty.
 func (j *joined) merge(id, keep string, runs ...string) *runfolder.Manifest {
 	j.Helper()
 	req := Request{RunID: id}
@@ -113,8 +113,9 @@ func (j *joined) validation(id string) (all []string) {
 	return all
 }
 
-// TestMergeKeepsASplitInAnyOrder: the run whose validation side a merge keeps may come first, last or not be merged at
-// all. The merge validates on rows of that run alone, on all of them that it has, and drops no row of the others.
+// TestMergeKeepsASplitInAnyOrder checks that the run whose validation side a merge keeps may come first, come last or
+// not be merged. The merge validates on all validation rows of that run and on nothing else, and doesn't drop rows of
+// the other runs.
 func TestMergeKeepsASplitInAnyOrder(t *testing.T) {
 	for name, j := range joinedKinds() {
 		t.Run(name, func(t *testing.T) {
@@ -136,8 +137,9 @@ func TestMergeKeepsASplitInAnyOrder(t *testing.T) {
 	}
 }
 
-// TestMergeOfEqualInputs: two inputs of a run may have the same content. They remain two in a merge, which is the run
-// of all inputs. If another run read one of them, its records are dropped as copies, whichever run comes first.
+// TestMergeOfEqualInputs checks that two inputs of a run with the same content remain separate in a merge. The merge
+// equals a run over all inputs. If another run read one of the two inputs, its records are dropped as duplicates,
+// regardless of the order of the runs.
 func TestMergeOfEqualInputs(t *testing.T) {
 	for name, j := range joinedKinds() {
 		t.Run(name, func(t *testing.T) {

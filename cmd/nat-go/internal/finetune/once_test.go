@@ -21,8 +21,8 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// exported is an OpenTelemetry export of one session: two agents, one inside the other, a retry, and a history that was
-// compacted along the way.
+// exported is an OpenTelemetry export of a session with two nested agents, a retry, and a history that was compacted
+// during the session.
 func exported() string {
 	var out strings.Builder
 	n := 0
@@ -71,8 +71,8 @@ func exported() string {
 	return out.String()
 }
 
-// coded writes a session of Claude Code: a call that failed and was made again, a sub-agent in a file of its own, two
-// answers to one question of which the session went on from one, and a compaction.
+// coded writes a Claude Code session with a call that failed and was repeated, a sub-agent in a separate file, two
+// answers to one question, one of which the session continued from, and a compaction.
 func coded(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -123,8 +123,9 @@ func coded(t *testing.T) string {
 	return dir
 }
 
-// TestEachAnswerIsTrainedOnce counts, over the batches that were written, how often each answer in a session is
-// trained: once, whatever histories it is in, and not at all where the session continued from another answer.
+// TestEachAnswerIsTrainedOnce counts how often each answer in a session is trained, over all batches. An answer is
+// trained exactly once, regardless of how many histories contain it. It isn't trained if the session continued from
+// another answer.
 func TestEachAnswerIsTrainedOnce(t *testing.T) {
 	fixed := func(path string) func(t *testing.T) string { return func(*testing.T) string { return path } }
 	recorded := func(elem ...string) func(t *testing.T) string {
@@ -179,7 +180,7 @@ func TestEachAnswerIsTrainedOnce(t *testing.T) {
 	}
 }
 
-// firstRollout writes the first of the recorded rollouts. The second repeats it, and is dropped as identical.
+// firstRollout writes the first of the recorded rollouts. The second repeats it, and is dropped as a duplicate.
 func firstRollout(t *testing.T) string {
 	t.Helper()
 	line, _, _ := strings.Cut(
@@ -187,14 +188,14 @@ func firstRollout(t *testing.T) string {
 	return sessiontest.Write(t, t.TempDir(), "traces.jsonl", line+"\n")
 }
 
-// written returns all that a model wrote in an answer: its text and its calls, whose arguments are compared as values.
+// written returns the text and the calls that a model wrote in an answer. The calls' arguments are compared as values.
 func written(text string, names, arguments []string) string {
 	for i, name := range names {
 		var value any
 		if err := json.Unmarshal([]byte(arguments[i]), &value); err != nil {
 			value = arguments[i]
 		}
-		if inner, ok := value.(string); ok { // JSON in a text
+		if inner, ok := value.(string); ok { // JSON in a string
 			_ = json.Unmarshal([]byte(inner), &value)
 		}
 		text += fmt.Sprintf("\ncall %s %v", name, value)
@@ -202,8 +203,8 @@ func written(text string, names, arguments []string) string {
 	return text
 }
 
-// answers returns what the model wrote in the answers that are to be trained, with the number of answers for each, and
-// in those that are not.
+// answers returns the texts of the answers to be trained, with the number of answers for each, and the texts of the
+// other answers.
 func answers(r sessiontest.Reading) (trained map[string]int, aside map[string]bool) {
 	trained, aside = map[string]int{}, map[string]bool{}
 	for _, ex := range r.Examples {
@@ -218,7 +219,7 @@ func answers(r sessiontest.Reading) (trained map[string]int, aside map[string]bo
 				names, arguments = append(names, c.Name), append(arguments, c.Arguments)
 			}
 			switch text = written(text, names, arguments); {
-			case text == "": // reasoning alone, which this template leaves out
+			case text == "": // only reasoning, which this template omits
 			case n.Sampled == ttc.Yes:
 				trained[text]++
 			default:
@@ -227,13 +228,13 @@ func answers(r sessiontest.Reading) (trained map[string]int, aside map[string]bo
 		}
 	}
 	for text := range trained {
-		delete(aside, text) // it is in the history of another
+		delete(aside, text) // it is in the history of a trained answer
 	}
 	return trained, aside
 }
 
-// trainedTexts runs the input through to token batches and counts the texts that their masks train. n is the number of
-// texts.
+// trainedTexts makes token batches from the input, and counts the texts that their masks train. n is the total number
+// of texts.
 func trainedTexts(t *testing.T, typ, path string) (count map[string]int, n int) {
 	t.Helper()
 	t.Chdir(t.TempDir())
@@ -280,10 +281,10 @@ finetuning: {enabled: true, trajectory_builder: all, output_dir: o}
 	return count, n
 }
 
-// calling is a call as callML shows it.
+// calling matches a call in callML's format.
 var calling = regexp.MustCompile(`(?s)<call>(\S+) (.*?)</call>`)
 
-// spans returns what a row trains: each run of trained tokens.
+// spans returns the texts that a row trains, one for each run of trained tokens.
 func spans(t *testing.T, tok *tokenizer.Tokenizer, row *batch.Row) (out []string) {
 	t.Helper()
 	side := &row.Sides[0]
@@ -296,7 +297,7 @@ func spans(t *testing.T, tok *tokenizer.Tokenizer, row *batch.Row) (out []string
 		for _, m := range calling.FindAllStringSubmatch(text, -1) {
 			names, arguments = append(names, m[1]), append(arguments, m[2])
 		}
-		if text, _, _ = strings.Cut(text, "<call>"); text == "None" { // an answer of calls alone, in this template
+		if text, _, _ = strings.Cut(text, "<call>"); text == "None" { // an answer with only calls, in this template
 			text = ""
 		}
 		if text = written(text, names, arguments); text != "" {

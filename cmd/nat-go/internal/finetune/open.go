@@ -43,7 +43,7 @@ func (r *run) openFolder(ctx context.Context) (err error) {
 		err = decider{r.plan, r.tokens}.writeBegun(r.in.Began)
 	}
 	if err != nil {
-		return exit.Default(exit.Environment, fmt.Errorf("can't write the run's config.yml: %w", err))
+		return exit.Default(exit.Environment, fmt.Errorf("cannot write the run's config.yml: %w", err))
 	}
 	return nil
 }
@@ -51,7 +51,7 @@ func (r *run) openFolder(ctx context.Context) (err error) {
 // listDrops starts the list of drops with the files in input folders that aren't read.
 func (r *run) listDrops(context.Context) error {
 	if err := r.out.Open(r.plan.folder.Dropped()); err != nil {
-		return exit.Environmentf("can't write the list of drops: %w", err)
+		return exit.Environmentf("cannot write the list of drops: %w", err)
 	}
 	if r.in != nil {
 		r.out.passOver(r.plan.PassedOver, r.in.Runs())
@@ -90,7 +90,7 @@ func checkSpace(p *plan, inputs *read.Inputs, out *report) error {
 			"or write elsewhere with --output-dir", dir, mebibytes(float64(free)), mebibytes(need))
 	}
 	out.Warn("the disk of %s has %s free, and the data set may need %s; if that is not enough, the run stops "+
-		"and can be resumed", dir, mebibytes(float64(free)), mebibytes(need))
+		"but can be resumed", dir, mebibytes(float64(free)), mebibytes(need))
 	return nil
 }
 

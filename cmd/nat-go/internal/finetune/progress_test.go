@@ -13,7 +13,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
 )
 
-// smallRun runs over generated input in a folder of its own.
+// smallRun runs over generated input in its own folder.
 func smallRun(t *testing.T, change func(*Request, *stage.Env)) (string, *Summary) {
 	t.Helper()
 	dir := t.TempDir()
@@ -51,7 +51,8 @@ func TestProgressIsReported(t *testing.T) {
 	}
 }
 
-// TestClockGoesBack sets the clock back whenever it is read: commits are not put off, and no data depends on it.
+// TestClockGoesBack sets the clock back whenever it is read, and checks that commits aren't delayed and that no data
+// depends on the clock.
 func TestClockGoesBack(t *testing.T) {
 	dir, _ := smallRun(t, func(*Request, *stage.Env) {})
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -18,7 +18,7 @@ import (
 	"github.com/nat-go/nat-go/internal/oracletest"
 )
 
-// loggedCall is a line of a request log: one call, with the number of tokens that its prompt is said to have had.
+// loggedCall is a line of a request log for one call, with the recorded number of prompt tokens.
 func loggedCall(id, model string, tokens int) string {
 	return fmt.Sprintf(`{"request":{"model":%q,"messages":[{"role":"user","content":"question %s"}]},`+
 		`"response":{"id":%q,"model":%q,"created":100,"usage":{"prompt_tokens":%d,"completion_tokens":3},`+
@@ -26,10 +26,10 @@ func loggedCall(id, model string, tokens int) string {
 		model, id, id, model, tokens, id)
 }
 
-// TestFidelityIsProven runs a log with one call whose recorded count of prompt tokens is right, one whose count is
-// not, and one of another model, whose tokens nothing is known about.
+// TestFidelityIsProven runs a log of three calls. One has the correct number of prompt tokens, one an incorrect number,
+// and one is a call to another model, whose tokenizer is unknown.
 func TestFidelityIsProven(t *testing.T) {
-	// In callML and with a token for each byte.
+	// callML with one token per byte
 	right := len("\nuser"+"question a"+"\n"+"\nassistant") + 3
 	log := loggedCall("a", "m", right) + loggedCall("b", "m", right+1) + loggedCall("c", "other", 1)
 	for name, c := range map[string]struct {
@@ -95,7 +95,7 @@ func TestFidelityIsProven(t *testing.T) {
 	}
 }
 
-// runTraces runs the named files, or a path beside the folder, with a section of settings for the collator.
+// runTraces runs the named files, or a path next to the folder, with additional settings for the collator.
 func runTraces(t *testing.T, typ string, files map[string]string, collator string) (*Summary, *runfolder.Manifest) {
 	t.Helper()
 	path := typ
@@ -127,8 +127,8 @@ finetuning: {enabled: true, trajectory_builder: all, output_dir: o}
 	return sum, made
 }
 
-// TestRecordedFidelity proves what real programs recorded, with the tokenizer and template that the tokens were counted
-// with, and refutes it where one word or id was changed.
+// TestRecordedFidelity confirms the claims of traces from real programs, using the original tokenizer and template, and
+// rejects them if one word or id is changed.
 func TestRecordedFidelity(t *testing.T) {
 	recorded := func(elem ...string) string {
 		return string(readFile(t, oracletest.Path(t, append([]string{"readers"}, elem...)...)))

@@ -24,7 +24,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// report collects the results of a run's stages in the summary and the manifest, beside their account.
+// report adds the results of a run's stages to the summary and the manifest, and holds the stages' account.
 type report struct {
 	*stage.Account
 	where   runFilter
@@ -103,8 +103,8 @@ func (r *report) knowLog(folder runfolder.Folder) (recordlog.Commit, error) {
 	return c, exit.Default(exit.Environment, err)
 }
 
-// passOver warns about the skipped files in folders, and records them as dropped. read is the number of files that are
-// read.
+// passOver warns about the skipped files in folders, and records them as dropped. read is the number of files that the
+// run reads.
 func (r *report) passOver(passed []inspect.PassedOver, read int) {
 	if len(passed) == 0 {
 		return

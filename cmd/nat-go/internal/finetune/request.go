@@ -22,7 +22,7 @@ type Request struct {
 	// `_type` of the source; empty means the configuration's, or else the one that matches the input
 	Source    string
 	Map       []string // meanings of the input's keys: "output=response"
-	Builders  []string // names or types of builders; empty means the configuration's, or those that fit the input
+	Builders  []string // names or types of builders; empty means the configuration's, or ones that suit the input
 	Formats   []string
 	Adapter   string // "files", or the name of an entry in trainer_adapters
 	OutputDir string

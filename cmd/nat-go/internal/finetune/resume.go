@@ -42,7 +42,7 @@ func openBegun(ctx context.Context, how Request, env stage.Env) (*plan, error) {
 		return nothing, err
 	}
 	if err := nothing.lock.Sweep(); err != nil {
-		return nothing, exit.Environmentf("can't clean up the run folder: %w", err)
+		return nothing, exit.Environmentf("cannot clean up the run folder: %w", err)
 	}
 	// Whether to wait for the job depends on this command, not on the command that started the run.
 	req.Overrides, req.Detach, req.Accept = how.Overrides, how.Detach, how.Accept
@@ -70,7 +70,7 @@ func planOf(ctx context.Context, folder runfolder.Folder, b *runfolder.Begun, en
 // requestOf returns the request with which a run was started. Its ConfigFile is the configuration in the run's folder.
 func requestOf(folder runfolder.Folder, b *runfolder.Begun) (req Request, err error) {
 	if err := json.Unmarshal(b.Request, &req); err != nil {
-		return req, exit.Environmentf("can't read the run folder: %s: %w", folder.Begun(), err)
+		return req, exit.Environmentf("cannot read the run folder: %s: %w", folder.Begun(), err)
 	}
 	req.RunID, req.ConfigFile, req.Builders = b.RunID, folder.Config(), nil
 	return req, nil
@@ -100,7 +100,7 @@ func (r *run) submit(ctx context.Context) error {
 // data set.
 func overrideComplete(p *plan, lock *runfolder.Lock) error {
 	if len(p.Accept) > 0 {
-		return exit.Usagef("--accept-changed %s: the data set is already complete, and is not changed", p.Accept[0])
+		return exit.Usagef("--accept-changed %s: cannot change a complete data set", p.Accept[0])
 	}
 	if len(p.Overrides) == 0 {
 		return nil
@@ -108,7 +108,7 @@ func overrideComplete(p *plan, lock *runfolder.Lock) error {
 	for _, o := range p.Overrides {
 		path, _, _ := strings.Cut(o, "=")
 		if p.config.Decides(strings.Split(path, ".")) {
-			return exit.Usagef("-o %s: the data set is already complete, and is not changed; only settings for later steps can be changed", path)
+			return exit.Usagef("-o %s: cannot change a complete data set; only settings for later steps can be changed", path)
 		}
 	}
 	if err := p.rewriteConfig(); err != nil {

@@ -60,7 +60,7 @@ func open(ctx context.Context, req Request, env stage.Env) (*plan, error) {
 func predict(ctx context.Context, req Request, env stage.Env) (*Summary, error) {
 	dir, err := os.MkdirTemp("", "nat-go-plan-")
 	if err != nil {
-		return Failed(req, exit.Environmentf("can't make a folder to plan in: %w", err))
+		return Failed(req, exit.Environmentf("cannot make a folder to plan in: %w", err))
 	}
 	defer os.RemoveAll(dir)
 	req.Plan, req.planning, req.DryRun, req.OutputDir, req.Metrics = false, true, true, dir, ""

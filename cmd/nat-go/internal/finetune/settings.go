@@ -105,7 +105,7 @@ func (p *plan) publishTo(dir string, env stage.Env) error {
 	if runs == "" {
 		cache, err := os.UserCacheDir()
 		if err != nil {
-			return exit.Environmentf("can't find the user's cache folder, where a run for object storage is made: %w", err)
+			return exit.Environmentf("cannot find the user's cache folder for a run in object storage: %w", err)
 		}
 		sum := xxh3.HashString128(dir).Bytes()
 		runs = filepath.Join(cache, "nat-go", "runs", hex.EncodeToString(sum[:8]))
@@ -270,8 +270,8 @@ func (p *plan) chooseFormats() error {
 		}
 		if f.Lines() == "trl_prompts" {
 			if p.options.Template = p.config.Collator.Tokenizer; p.options.Template == "" {
-				return exit.Usagef("format %s holds prompts rendered with the model's template: specify the model's folder "+
-					"under collator.tokenizer", n)
+				return exit.Usagef("format %s holds prompts rendered with the model's template: specify the model's "+
+					"folder under collator.tokenizer", n)
 			}
 		}
 		p.formats = append(p.formats, f)

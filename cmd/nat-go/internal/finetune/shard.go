@@ -39,7 +39,7 @@ func openPlan(ctx context.Context, dir shards.Folder, env stage.Env) (*plan, err
 	}
 	config, err := durable.Open(dir.Config()) // unlike other configurations, a plan's can't be a pipe
 	if err != nil {
-		return nil, exit.Environmentf("can't read the plan: %w", err)
+		return nil, exit.Environmentf("cannot read the plan: %w", err)
 	}
 	config.Close()
 	req.RunID, req.ConfigFile, req.Builders, req.Overrides = of.RunID, dir.Config(), nil, nil
@@ -143,11 +143,11 @@ func AlreadyBuilt(stage shards.Stage) string {
 func (r sharding) store(ctx context.Context) (err error) {
 	s := r.run.plan.shard
 	if err := recordlog.Reset(r.run.plan.folder.Records()); err != nil {
-		return exit.Environmentf("can't start the record log: %w", err)
+		return exit.Environmentf("cannot start the record log: %w", err)
 	}
 	s.spill, err = group.NewSpill(host.NewExampleCodec(), s.Dir.Spill(s.number), len(s.Plan.Shards))
 	if err != nil {
-		return exit.Environmentf("can't keep the examples: %w", err)
+		return exit.Environmentf("cannot keep the examples: %w", err)
 	}
 	defer s.spill.Abort()
 	if err := r.run.build(ctx); err != nil {
@@ -169,7 +169,7 @@ func (r sharding) prepare(ctx context.Context) error {
 func (r sharding) lockShard(context.Context) (err error) {
 	folder := r.run.plan.folder
 	if err := os.MkdirAll(folder.Records(), 0o755); err != nil {
-		return exit.Environmentf("can't make the folder of the shard: %w", err)
+		return exit.Environmentf("cannot make the folder of the shard: %w", err)
 	}
 	if r.run.lock, err = folder.Lock(r.run.plan.commandToContinue()); err != nil {
 		return exit.With(exit.Environment, err)
@@ -180,7 +180,7 @@ func (r sharding) lockShard(context.Context) (err error) {
 // finishShard closes the account of a shard that was built, and writes its manifest.
 func (r sharding) finishShard(ctx context.Context) error {
 	if err := r.run.out.Close(); err != nil {
-		return exit.Environmentf("can't write the list of drops: %w", err)
+		return exit.Environmentf("cannot write the list of drops: %w", err)
 	}
 	c, err := r.run.out.knowLog(r.run.plan.folder)
 	if err != nil {
@@ -207,7 +207,7 @@ func (r sharding) seal(ctx context.Context, d *shards.Done) error {
 		err = shards.WriteDone(r.run.plan.folder, d)
 	}
 	if err != nil {
-		return exit.Default(exit.Environment, fmt.Errorf("can't write the manifest of the shard: %w", err))
+		return exit.Default(exit.Environment, fmt.Errorf("cannot write the manifest of the shard: %w", err))
 	}
 	r.run.out.sum.Status = runfolder.Completed
 	return nil
@@ -238,11 +238,11 @@ func (r sharding) writeShard(ctx context.Context) error {
 		made.Rows, err = r.run.writing(s.run).RunPart(ctx, cut.Ranges[s.number])
 	}
 	if err != nil {
-		return exit.Default(exit.Environment, fmt.Errorf("can't write the rows: %w", err))
+		return exit.Default(exit.Environment, fmt.Errorf("cannot write the rows: %w", err))
 	}
 	if cut.Collated != nil {
 		if made.Batches, err = r.run.collation().RunPart(ctx, s.number); err != nil {
-			return exit.Default(exit.Environment, fmt.Errorf("can't make the batches: %w", err))
+			return exit.Default(exit.Environment, fmt.Errorf("cannot make the batches: %w", err))
 		}
 	}
 	if err := made.Write(folder); err != nil {

@@ -123,7 +123,7 @@ func (r merger) skipIfLeft(context.Context) error {
 func (r merger) leaveWriting(ctx context.Context) error {
 	m, d := r.run.plan.merging, r.run.decisions
 	if err := m.Dir.NewCut(); err != nil {
-		return exit.Environmentf("can't divide the data set: %w", err)
+		return exit.Environmentf("cannot divide the data set: %w", err)
 	}
 	c, err := recordlog.ReadCommit(r.run.plan.folder.Records())
 	if err != nil {
@@ -135,11 +135,11 @@ func (r merger) leaveWriting(ctx context.Context) error {
 	}
 	if r.run.tokens != nil && d.Kept() > 0 {
 		if cut.Collated, err = r.run.collation().Divide(ctx); err != nil {
-			return exit.Default(exit.Environment, fmt.Errorf("can't divide the batches: %w", err))
+			return exit.Default(exit.Environment, fmt.Errorf("cannot divide the batches: %w", err))
 		}
 	}
 	if err := m.Dir.WriteCut(cut); err != nil {
-		return exit.Environmentf("can't divide the data set: %w", err)
+		return exit.Environmentf("cannot divide the data set: %w", err)
 	}
 	r.reportLeft()
 	return nil

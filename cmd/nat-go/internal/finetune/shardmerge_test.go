@@ -41,8 +41,8 @@ func dividedRun(t *testing.T) func(Request) (*Summary, error) {
 	return run
 }
 
-// TestWritingIsLeftOnce checks that a merge which finds the writing divided already says so on any machine, also on one
-// that lacks the run folder.
+// TestWritingIsLeftOnce checks that a second merge reports that the rows are already divided, even on a machine without
+// the run folder.
 func TestWritingIsLeftOnce(t *testing.T) {
 	run := dividedRun(t)
 	for range 2 {
@@ -63,7 +63,7 @@ func TestWritingIsLeftOnce(t *testing.T) {
 	}
 }
 
-// TestDamagedShareIsRefused cuts off the rows that a shard wrote: the merge says so.
+// TestDamagedShareIsRefused truncates the rows that a shard wrote, and checks that the merge reports it.
 func TestDamagedShareIsRefused(t *testing.T) {
 	run := dividedRun(t)
 	for _, req := range []Request{

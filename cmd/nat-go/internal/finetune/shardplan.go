@@ -15,7 +15,7 @@ import (
 	"github.com/nat-go/nat-go/internal/where"
 )
 
-// openDivision returns the plan of a run whose inputs are to be divided among shards.
+// openDivision returns the plan of a run whose inputs will be divided among shards.
 func openDivision(ctx context.Context, req Request, env stage.Env) (*plan, error) {
 	p, err := newPlan(ctx, req, env)
 	if err != nil {

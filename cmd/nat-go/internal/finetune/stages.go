@@ -236,7 +236,7 @@ func (r *run) train(ctx context.Context) error {
 	return err
 }
 
-// unlock lets others write to the run folder.
+// unlock releases the lock on the run folder.
 func (r *run) unlock() {
 	r.lock.Close()
 	r.lock = nil

@@ -15,8 +15,8 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// BenchmarkFirstRecord measures the time from nothing to the first record of a built-in builder: what a run would wait
-// for if it had nothing else to do in the meantime.
+// BenchmarkFirstRecord measures the time until a built-in builder returns its first record, which is how long a run
+// would wait if it did nothing else in the meantime.
 func BenchmarkFirstRecord(b *testing.B) {
 	self, err := os.Executable()
 	if err != nil {
@@ -52,8 +52,8 @@ func BenchmarkFirstRecord(b *testing.B) {
 	}
 }
 
-// TestStartBeforeInputs checks that a plugin that doesn't start ends a run whose inputs are there, and that a run
-// without inputs ends because of them, and stops the processes that it had begun to start.
+// TestStartBeforeInputs checks that a plugin that fails to start ends a run with inputs, and that a run without inputs
+// fails because of them and stops the processes that are starting.
 func TestStartBeforeInputs(t *testing.T) {
 	t.Chdir(t.TempDir())
 	config := "plugins: {acme: {path: ./nothing}}\ntrajectory_builders: {m: {_type: acme/x}}\nfinetuning: {enabled: true, trajectory_builder: m, output_dir: out}\n"

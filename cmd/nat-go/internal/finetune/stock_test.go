@@ -16,8 +16,8 @@ import (
 	"github.com/nat-go/nat-go/internal/oracletest"
 )
 
-// TestDivergencesOnQwen3: every pair of rollouts with tools has a row under the stock template of Qwen3, which shows an
-// empty thought before the last turn alone, and both of its sides begin after the same prompt.
+// TestDivergencesOnQwen3 checks that every pair of rollouts with tools has a row with Qwen3's own template, which shows
+// empty reasoning only before the last turn, and that both sides begin after the same prompt.
 func TestDivergencesOnQwen3(t *testing.T) {
 	recorded, _, _ := strings.Cut(
 		string(readFile(t, oracletest.Path(t, "readers", "verifiers_v1", "eval", "traces.jsonl"))), "\n")
@@ -84,7 +84,7 @@ finetuning: {enabled: true, trajectory_builder: d}
 	}
 }
 
-// airlineLines returns the rollouts of the airline's agent, with the tools that it had.
+// airlineLines returns the rollouts of the airline agent, including its tools.
 func airlineLines(t *testing.T) (lines []string) {
 	t.Helper()
 	var rollouts []struct {

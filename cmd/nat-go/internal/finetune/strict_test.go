@@ -20,11 +20,11 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// TestStrictOnRecordedRuns runs the cases that were recorded from NAT in the default mode. What NAT trains on but
-// shouldn't is dropped with a reason (its defects B6, B7, B8, B9, B11 and B12); the books balance in every case, or the
-// run says so.
+// TestStrictOnRecordedRuns runs the cases recorded from NAT in the default mode. Data that NAT wrongly trains on is
+// dropped with a reason (NAT's defects B6, B7, B8, B9, B11 and B12). In every case, the counts balance or the run
+// reports that they don't.
 func TestStrictOnRecordedRuns(t *testing.T) {
-	want := map[string]map[ledger.Reason]int64{ // reasons that must occur, and how often
+	want := map[string]map[ledger.Reason]int64{ // reasons that must occur, with their counts
 		"min_diff_zero_ties":    {pairs.Tie: 3},
 		"nan_scores":            {ledger.NonFiniteScore: 3},
 		"inf_scores":            {ledger.NonFiniteScore: 3, pairs.SingleCandidate: 1},

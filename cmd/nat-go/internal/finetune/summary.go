@@ -149,8 +149,8 @@ func writeSites(b *strings.Builder, s *Summary, look Look) {
 		}
 	}
 	if n := kinds["hindsight"]; n > 0 {
-		look.line(b, "", "hints", fmt.Sprintf("%d knowable, %d hindsight: training on hindsight teaches the model to use information "+
-			"that it could not have had; hints.allow: [knowable] excludes it", kinds["knowable"], n))
+		look.line(b, "", "hints", fmt.Sprintf("%d knowable, %d hindsight: training on hindsight teaches the model to "+
+			"use information that it could not have had; hints.allow: [knowable] excludes it", kinds["knowable"], n))
 	}
 	if s.Batches == nil {
 		return
@@ -174,8 +174,8 @@ func writeSites(b *strings.Builder, s *Summary, look Look) {
 		}
 	}
 	if p := s.Batches.Policy; p != "" {
-		look.line(b, "", "policy", terminal.Line(p)+", the only model that the inputs name, is assumed to be the one to be trained; "+
-			"collator.policy names another")
+		look.line(b, "", "policy", terminal.Line(p)+", the only model that the inputs name, is assumed to be the one "+
+			"to be trained; collator.policy names another")
 	}
 	writeEffects(b, s.Batches.Teacher)
 	st := &s.Batches.Stats
@@ -203,8 +203,8 @@ func writeEffects(b *strings.Builder, t *teacher.Report) {
 			ledger.Quantity(int64(w.Sites), "site"), w.Mean, w.Change)
 	}
 	if h := t.Hints; h != nil && h.Sites > 0 {
-		fmt.Fprintf(b, "  hints    change the predictions at %s by %.3g to %.3g nats on average (JSD, bounds from top-k "+
-			"log-probs)\n",
+		fmt.Fprintf(b, "  hints    change the predictions at %s by %.3g to %.3g nats on average (JSD, bounds from "+
+			"top-k log-probs)\n",
 			ledger.Quantity(int64(h.Sites), "site"), h.Lower, h.Upper)
 	}
 }

@@ -36,15 +36,15 @@ const failedCall = `{"id":"e1","messages":[{"role":"user","content":"Weather in 
 	`{"role":"assistant","content":"","tool_calls":[{"id":"c1","type":"function","function":{"name":"weather","arguments":"{\"town\": \"Oslo\"}"}}]},` +
 	`{"role":"tool","tool_call_id":"c1","content":"Error: unknown argument town"},{"role":"assistant","content":"I could not find out."}]}` + "\n"
 
-// standIn answers in the shape of a vLLM server: a log-prob for the token at that position, and lower ones for the ids
-// after it.
+// standIn answers like a vLLM server, with a log-prob for the token at each position and lower ones for the following
+// ids.
 type standIn struct {
 	t       *testing.T
 	tok     *tokenizer.Tokenizer
-	logProb func(text string) float64 // for what a text contains
-	closed  atomic.Bool               // its key is refused
+	logProb func(text string) float64 // log-prob for sequences by their text
+	closed  atomic.Bool               // whether it rejects the client's key
 	spoils  atomic.Pointer[string]    // sequences with this text get an empty answer
-	asked   atomic.Int64              // sequences
+	asked   atomic.Int64              // number of sequences
 }
 
 func (s *standIn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -97,8 +97,8 @@ func (s *standIn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	json.NewEncoder(w).Encode(map[string]any{"choices": []any{map[string]any{"prompt_logprobs": list}}})
 }
 
-// TestRunAsksTheTeacher checks that a run with collator.teacher has its columns in every sdpo batch and can be
-// verified, and that a server that refuses us is treated as a problem of the environment.
+// TestRunAsksTheTeacher checks that a run with collator.teacher has the teacher's columns in every sdpo batch and can
+// be verified, and that a server's refusal to answer is an environment error.
 func TestRunAsksTheTeacher(t *testing.T) {
 	t.Chdir(t.TempDir())
 	var works atomic.Bool
@@ -247,10 +247,10 @@ collator: {tokenizer: tokenizer.json, template: tool.jinja, max_length: 1024, ba
 	}
 }
 
-// TestRunAsksSeveralTeachers checks that rollouts get the weighted sum of what two teachers say; that a task's
-// group_overrides take precedence over top_k, in the batches, the index and the output; and that a rollout that one
-// teacher fails on leaves its group without columns, which is counted and warned about, and a resumed run asks only
-// that teacher.
+// TestRunAsksSeveralTeachers checks that rollouts get the weighted sum of two teachers' log-probs, and that a task's
+// group_overrides take precedence over top_k in the batches, the index and the output. If one teacher fails on a
+// rollout, the rollout's group has no columns, which is counted and warned about, and a resumed run asks only that
+// teacher.
 func TestRunAsksSeveralTeachers(t *testing.T) {
 	t.Chdir(t.TempDir())
 	tokenizerJSON := bytesTokenizer(t)
@@ -274,7 +274,7 @@ func TestRunAsksSeveralTeachers(t *testing.T) {
 	for task, overrides := range []string{"", `{"teacher_top_k": 5}`, `{"skip_teacher_top_k": true}`, ""} {
 		for trial := range 2 {
 			line := ownTrace(t, tok, task, trial)
-			if overrides != "" && trial == 0 { // what one of them says holds for the task
+			if overrides != "" && trial == 0 { // overrides in one rollout apply to the task
 				line = strings.Replace(line, "{", `{"group_overrides": `+overrides+`, `, 1)
 			}
 			if task == 1 && trial == 1 {
@@ -368,8 +368,8 @@ collator:
 			}
 		}
 	}
-	// What was answered is stored, by teacher: the run, redone up to that point, asks only for what failed, and only
-	// those that failed.
+	// Answers are stored by teacher. When the run is repeated up to that point, it asks only the failed questions, and
+	// only the teachers that failed.
 	small.spoils.Store(nil)
 	before := [2]int64{large.asked.Load(), small.asked.Load()}
 	if before != [2]int64{6, 6} {

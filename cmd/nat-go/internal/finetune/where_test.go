@@ -19,8 +19,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// TestWhere: a run uses only what dataset.where says, counts the rest clause by clause, and writes the same bytes
-// however it is interrupted or divided. Its clauses are about examples, tasks and records.
+// TestWhere checks that a run uses only the data that dataset.where selects, counts the rest by clause, and writes the
+// same bytes even if it is interrupted or divided. The clauses filter examples, tasks and records.
 func TestWhere(t *testing.T) {
 	t.Chdir(t.TempDir())
 	from := []string{"in.jsonl", "more.jsonl"}
@@ -89,7 +89,7 @@ func TestWhere(t *testing.T) {
 	}
 }
 
-// rollout is what a filter sees of an example.
+// rollout holds the fields of an example that a filter can read.
 type rollout struct {
 	turns, task    int // of its task: the examples
 	reward, spread float64
@@ -101,7 +101,7 @@ type clause struct {
 	holds        func(*rollout) bool
 }
 
-// writeRollouts writes rollouts of tasks into two files, some of them without a reward, which is then -1.
+// writeRollouts writes rollouts of tasks to two files. A reward of -1 means that the rollout lacks one.
 func writeRollouts(t *testing.T, paths []string, n int) (all []*rollout) {
 	t.Helper()
 	var b strings.Builder
@@ -126,7 +126,7 @@ func writeRollouts(t *testing.T, paths []string, n int) (all []*rollout) {
 	return all
 }
 
-// funnelOf applies the steps one after another, to examples and then to the records of each kind.
+// funnelOf applies the steps in order, first to examples and then to the records of each kind.
 func funnelOf(all []*rollout, steps []clause, kinds []string) (out []where.Step) {
 	records := false
 	for _, s := range steps {
@@ -172,7 +172,7 @@ func recordsOf(all []*rollout, kinds []string) (out []*rollout) {
 	return out
 }
 
-// countsDrops checks that each drop is listed with its clause, and that the books balance.
+// countsDrops checks that each drop is listed with its clause, and that the counts balance.
 func countsDrops(t *testing.T, list string, sum *Summary) {
 	t.Helper()
 	listed := map[string]int64{}
@@ -212,7 +212,7 @@ func resumedWhere(t *testing.T, req Request, whole map[string]string) {
 		}
 		_, err := Run(ctx, req, env)
 		cancel()
-		if err == nil { // it ended before
+		if err == nil { // it ended before the interruption
 			break
 		}
 		if exit.Code(err) != exit.Interrupted {

@@ -73,9 +73,9 @@ func (g *Group) Contents() []Hash {
 	return g.contents
 }
 
-// sameRollout identifies the rollouts that one builder made from one example and that say the same, such as equal
-// answers among its candidates. The second and later ones are hashed with their number, so that no rollout counts as
-// a duplicate of another. Rollouts of different builders get the same numbers, because they are the same samples.
+// sameRollout identifies rollouts with the same content that one builder made from one example, such as equal answers
+// among its candidates. The second and later ones are hashed with their number, so that no rollout counts as a
+// duplicate of another. Rollouts of different builders get the same numbers, because they are the same samples.
 type sameRollout struct {
 	content Hash
 	builder string
@@ -105,8 +105,8 @@ func (g *Group) appendContent(buf []byte, i int) []byte {
 }
 
 // appendOwn appends the fields that distinguish records of the same kind with the same messages. Rollouts with the same
-// content are still separate samples, because advantages depend on how often a model says something. So these fields
-// include the position of a rollout's example in the inputs; see sameRollout for rollouts of the same example.
+// content are still separate samples, because advantages depend on how often a model gives an answer. Therefore, these
+// fields include the position of a rollout's example in the inputs; see sameRollout for rollouts of the same example.
 func appendOwn(buf []byte, res *builders.Resolved) []byte {
 	c := coder.Coder{Buf: buf}
 	switch r := res.Record.(type) {

@@ -38,7 +38,7 @@ func TestContents(t *testing.T) {
 	}
 }
 
-// TestPromptOfMessages checks that conversations with the same beginning share a prompt, whatever the answers are.
+// TestPromptOfMessages checks that conversations with the same beginning share a prompt, regardless of their answers.
 func TestPromptOfMessages(t *testing.T) {
 	say := func(role, text string) chat.Message { return chat.Message{Role: role, Form: chat.Text, Text: text} }
 	conversation := func(question, answer string) builders.Record {

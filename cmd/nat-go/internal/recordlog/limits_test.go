@@ -15,7 +15,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// written makes a log of groups.
+// written makes a log from groups.
 func written(t *testing.T, keys ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -59,8 +59,7 @@ func readThrough(dir string) error {
 	return nil
 }
 
-// TestRoomIsAnnounced checks that writer and reader count the memory of lists alike: the writer announces exactly what
-// the reader needs.
+// TestRoomIsAnnounced checks that the writer announces exactly as much memory for lists as the reader needs.
 func TestRoomIsAnnounced(t *testing.T) {
 	g := sample(t, "a")
 	var e codec
@@ -86,8 +85,8 @@ func TestRoomIsAnnounced(t *testing.T) {
 	}
 }
 
-// TestLargeGroups checks that only sizes beyond the usual ones are announced, and that a reader refuses what exceeds
-// them or the rest of the file.
+// TestLargeGroups checks that only sizes above the default limits are announced, and that a reader returns an error for
+// a group that exceeds the announced sizes or the rest of the file.
 func TestLargeGroups(t *testing.T) {
 	var c Commit
 	c.announce(usualFrame, usualLists)
@@ -111,8 +110,8 @@ func TestLargeGroups(t *testing.T) {
 	}
 }
 
-// TestForgedFrame checks that no memory is allocated for a frame that claims gigabytes, of which the file has only a
-// hole, or nothing.
+// TestForgedFrame checks that no memory is allocated for a frame that claims to have gigabytes, if the file contains
+// only a hole, or nothing, in its place.
 func TestForgedFrame(t *testing.T) {
 	const size = 4 << 30
 	dir := written(t, "a")
@@ -157,8 +156,8 @@ func TestForgedFrame(t *testing.T) {
 	}
 }
 
-// TestForgedCommit checks that a log whose counts differ from those that were committed is refused: curation has a
-// decision for each record that was committed.
+// TestForgedCommit checks that a log whose counts differ from the committed ones is rejected, because curation has one
+// decision for each committed record.
 func TestForgedCommit(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(c *Commit)
@@ -186,7 +185,7 @@ func TestForgedCommit(t *testing.T) {
 	}
 }
 
-// TestForgedRange checks that ranges whose bounds overflow when they are added are refused.
+// TestForgedRange checks that ranges whose bounds overflow when added are rejected.
 func TestForgedRange(t *testing.T) {
 	dir := written(t, "a")
 	const begin = int64(HeaderSize)
@@ -199,7 +198,7 @@ func TestForgedRange(t *testing.T) {
 	}
 }
 
-// TestFull checks that a log refuses, when it is written, whatever could not be read back.
+// TestFull checks that writing a log fails for anything that couldn't be read back.
 func TestFull(t *testing.T) {
 	for name, change := range map[string]func(g *Group){
 		"a record of one input too many": func(g *Group) { g.Records[0].Origin.Run = maxRuns },
@@ -248,8 +247,8 @@ func TestFull(t *testing.T) {
 	})
 }
 
-// TestForgedOrigins checks that an example or a drop of an input that no run has is refused, because something is kept
-// for each input up to the last, and that counts whose sums would overflow are refused, too.
+// TestForgedOrigins checks that an example or a drop with an impossible input number is rejected, because some data is
+// kept for each input up to the last. Counts whose sums would overflow are also rejected.
 func TestForgedOrigins(t *testing.T) {
 	for name, change := range map[string]func(g *Group){
 		"a negative input":               func(g *Group) { g.Records[0].Origin.Run = -1 },

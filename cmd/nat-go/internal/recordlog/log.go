@@ -53,7 +53,7 @@ type Commit struct {
 }
 
 // Large holds the maximum sizes of a log's groups. A log announces them only if they exceed the usual maximums, and a
-// reader refuses groups that are larger than announced.
+// reader returns an error for a group larger than announced.
 type Large struct {
 	Frame int64 `json:"frame"` // bytes
 	Lists int64 `json:"lists"` // bytes in memory
@@ -195,7 +195,7 @@ func ReadCommit(dir string) (Commit, error) {
 		return c, fmt.Errorf("%s: %w", filepath.Join(dir, CommitName), err)
 	}
 	if c.Version != Version {
-		return c, fmt.Errorf("record log in %s has version %d, this program writes version %d: start a new run", dir, c.Version, Version)
+		return c, fmt.Errorf("record log in %s has version %d, expected %d: start a new run", dir, c.Version, Version)
 	}
 	if c.Bytes < int64(HeaderSize) || c.Records > maxRecords {
 		return c, fmt.Errorf("%s is damaged: %d records in %d bytes", filepath.Join(dir, CommitName),
@@ -290,7 +290,7 @@ func newReader(dir string) (*Reader, error) {
 	}
 	if v := binary.LittleEndian.Uint32(head[len(magic):]); v != Version {
 		f.Close()
-		return nil, fmt.Errorf("%s has version %d, this program reads version %d: start a new run", f.Name(), v, Version)
+		return nil, fmt.Errorf("%s has version %d, expected %d: start a new run", f.Name(), v, Version)
 	}
 	return r, nil
 }

@@ -344,7 +344,7 @@ func FuzzDecodeGroup(f *testing.F) {
 	})
 }
 
-// TestTruncatedGroup checks that a frame that ends anywhere before its end is refused.
+// TestTruncatedGroup checks that a truncated frame is an error, wherever it ends.
 func TestTruncatedGroup(t *testing.T) {
 	var e codec
 	if err := e.group(sample(t, "a")); err != nil {
@@ -361,7 +361,7 @@ func TestTruncatedGroup(t *testing.T) {
 	}
 }
 
-// TestReusedGroup checks that a group that is read has nothing of the one whose memory it takes.
+// TestReusedGroup checks that a group doesn't keep any values from the group whose memory it reuses.
 func TestReusedGroup(t *testing.T) {
 	var pair, rollout codec
 	g := sample(t, "a")
@@ -385,7 +385,7 @@ func TestReusedGroup(t *testing.T) {
 	}
 }
 
-// TestCreate checks that a log without a commit is replaced, and that one that stays is an error.
+// TestCreate checks that Create replaces a log without a commit, and returns an error if it can't replace the log.
 func TestCreate(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, LogName)
@@ -407,8 +407,8 @@ func TestCreate(t *testing.T) {
 	}
 }
 
-// TestForgedLists checks that a frame whose lists would take far more memory than the frame itself is refused before
-// there is room made for them.
+// TestForgedLists checks that a frame whose lists would take far more memory than the frame is rejected before the
+// memory is allocated.
 func TestForgedLists(t *testing.T) {
 	const n = 4 << 20
 	frame := binary.AppendUvarint([]byte{0}, n) // no key, origins
@@ -424,8 +424,8 @@ func TestForgedLists(t *testing.T) {
 	}
 }
 
-// TestRoomForLists checks that a group of very many short records can be read back: its lists take no more memory than
-// a frame of its length may.
+// TestRoomForLists checks that a group of very many short records can be read back, because its lists take no more
+// memory than a frame of its size may.
 func TestRoomForLists(t *testing.T) {
 	const n = 20_000
 	answers := []ttc.Candidate{{Output: "a"}, {Output: "b"}}

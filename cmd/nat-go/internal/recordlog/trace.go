@@ -66,7 +66,7 @@ func (b *Builder) isOfCandidates(r builders.Record) bool {
 	return true
 }
 
-// candidate returns the candidate that a reference points to, or nil if there is no such candidate.
+// candidate returns the candidate that a reference points to, or nil if it doesn't exist.
 func (b *Builder) candidate(r *builders.Ref) *ttc.Candidate {
 	if r.Example < 0 || r.Example >= len(b.source.Examples) {
 		return nil

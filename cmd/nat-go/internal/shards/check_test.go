@@ -10,8 +10,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// TestForgedPlan: a plan with a correct sum, which anybody can compute, is refused if it says something no real plan
-// does.
+// TestForgedPlan checks that a plan with a correct sum, which anyone can compute, is rejected if no real plan could
+// have its content.
 func TestForgedPlan(t *testing.T) {
 	long := strings.Repeat("x", maxRequestBytes)
 	for name, c := range map[string]struct {
@@ -55,8 +55,8 @@ func TestForgedPlan(t *testing.T) {
 
 func named0(bytes int64) *runfolder.File { return &runfolder.File{Path: namedPath(0), Bytes: bytes} }
 
-// TestForgedManifest: the manifest of a shard may only name files in its own folder, and no more groups than are
-// possible.
+// TestForgedManifest checks that a shard's manifest may name only files in the shard's folder, and only a possible
+// number of groups.
 func TestForgedManifest(t *testing.T) {
 	p := &Plan{Sum: "s"}
 	for name, c := range map[string]struct {
@@ -88,7 +88,7 @@ func TestForgedManifest(t *testing.T) {
 	}
 }
 
-// TestManyObjects: a plan with more objects than any real one is refused before they are created.
+// TestManyObjects checks that a plan with more objects than any real plan is rejected before the objects are created.
 func TestManyObjects(t *testing.T) {
 	f := Folder(t.TempDir())
 	text := `{"plan_version":2,"shards":[` + strings.Repeat("{},", maxObjects) + `{}]}`

@@ -99,11 +99,11 @@ func (f Folder) HasCut() bool { return runfolder.Has(f.CutPath()) }
 func (f Folder) Decisions(cut *Cut, run runfolder.Folder) (*curate.Decisions, error) {
 	c, err := recordlog.ReadCommit(run.Records())
 	if err != nil {
-		return nil, exit.Environmentf("can't read the merged log: %w", err)
+		return nil, exit.Environmentf("cannot read the merged log: %w", err)
 	}
 	sum, err := runfolder.ContentSum(run.Decisions())
 	if err != nil {
-		return nil, exit.Environmentf("can't read the decisions: %w", err)
+		return nil, exit.Environmentf("cannot read the decisions: %w", err)
 	}
 	if c.XXH3 != cut.Log || sum != cut.Decisions {
 		return nil, exit.Failedf("%s is not the run that was divided: remove %s, and merge again", run,

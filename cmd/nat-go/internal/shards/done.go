@@ -70,7 +70,7 @@ func (f Folder) ReadDone(p *Plan, stage Stage, shard int) (*Done, error) {
 		return nil, fmt.Errorf("%s was built from another plan: remove %s and rerun the shard", path,
 			f.Shard(stage, shard))
 	case d.Shard != shard || d.Stage != stage:
-		return nil, fmt.Errorf("%s is the manifest of another shard or stage: shard %d, stage %s", path, d.Shard, d.Stage)
+		return nil, fmt.Errorf("%s belongs to another shard or stage: shard %d, stage %s", path, d.Shard, d.Stage)
 	}
 	return d, nil
 }

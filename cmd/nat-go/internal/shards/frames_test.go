@@ -13,7 +13,8 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 )
 
-// TestFrames cuts the file at every byte, as a killed attempt leaves it, continues it and damages it.
+// TestFrames truncates the file at every byte, as a killed process might leave it, and continues it. It also damages
+// the file.
 func TestFrames(t *testing.T) {
 	f := runfolder.Folder(t.TempDir())
 	if err := os.Mkdir(f.Records(), 0o755); err != nil {

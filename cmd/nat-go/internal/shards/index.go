@@ -25,8 +25,8 @@ func Index(getenv func(string) (string, bool), shards int) (index int, variable 
 			return 0, "", err
 		}
 		if variable != "" && n != index {
-			return 0, "", fmt.Errorf("%s specifies shard %d but %s specifies shard %d: unset one of them, or specify the shard "+
-				"with --index", variable, index, name, n)
+			return 0, "", fmt.Errorf("%s specifies shard %d but %s specifies shard %d: unset one of them, or specify "+
+				"the shard with --index", variable, index, name, n)
 		}
 		if variable == "" {
 			index, variable = n, name

@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestOrder continues a file with fewer groups than it holds, as after a crash between its sync and the log's commit,
-// and sorts the groups of two shards.
+// TestOrder continues a file after fewer groups than it contains, as after a crash between the file's sync and the
+// log's commit, and sorts the groups of two shards.
 func TestOrder(t *testing.T) {
 	dir, plan := Folder(t.TempDir()), &Plan{Shards: make([]Shard, 2)}
 	add := func(shard int, groups int64, places ...Place) {

@@ -18,7 +18,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// Parts are the shards of a plan, and what is done of them.
+// Parts reads the shards of a plan, with their manifests and results.
 type Parts struct {
 	Dir  Folder
 	Plan *Plan
@@ -56,7 +56,7 @@ func (p *Parts) CheckComplete() error {
 	return nil
 }
 
-// ShardsHave returns the beginning of a sentence about n of the shards, such as "2 of the 5 shards are".
+// ShardsHave returns the beginning of a message about n of the shards, such as "2 of the 5 shards are".
 func ShardsHave(n, all int) string {
 	are := "are"
 	if n == 1 {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// countedGroups are a number of groups.
+// countedGroups yields a fixed number of groups.
 type countedGroups struct{ left, closed int }
 
 func (g *countedGroups) Next() error {
@@ -20,7 +20,8 @@ func (g *countedGroups) Next() error {
 
 func (g *countedGroups) Close() error { g.closed++; return nil }
 
-// TestOrderOfOtherLogs checks that logs with more groups, or fewer, than their order lists are refused, and closed.
+// TestOrderOfOtherLogs checks that logs with more or fewer groups than their order files list cause an error, and are
+// closed.
 func TestOrderOfOtherLogs(t *testing.T) {
 	p := &Parts{Dir: Folder(t.TempDir()), Plan: &Plan{Shards: make([]Shard, 2)}}
 	for i := range p.Plan.Shards {

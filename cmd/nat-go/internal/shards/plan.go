@@ -22,7 +22,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// Version is the version of the files written here. Files of other versions are refused.
+// Version is the version of the files that this package writes. It doesn't read other versions.
 const Version = 7
 
 // MaxShards is the maximum number of shards in a plan.

@@ -70,8 +70,8 @@ func TestIndex(t *testing.T) {
 	}
 }
 
-// TestIDsAreNotHeldInMemory checks that the ids of a shard's entries, of which there may be millions, are written as
-// they come, and that they leave nothing behind if the plan isn't completed.
+// TestIDsAreNotHeldInMemory checks that the ids of a shard's entries, which may number millions, are written
+// immediately, and that their files are removed if the plan isn't completed.
 func TestIDsAreNotHeldInMemory(t *testing.T) {
 	f := Folder(t.TempDir())
 	names, id := f.NewNamed(0), strings.Repeat("x", 1<<20)
@@ -96,7 +96,7 @@ func TestIDsAreNotHeldInMemory(t *testing.T) {
 	}
 }
 
-// TestPlan writes a plan with ids that can't be told from its parts, reads it back, and changes what was written.
+// TestPlan writes a plan with ids that can't be derived from its parts, reads it back, and changes the files.
 func TestPlan(t *testing.T) {
 	f := Folder(t.TempDir())
 	names := f.NewNamed(1)

@@ -16,8 +16,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Account collects the reports of a run's stages: counts, drops, warnings, progress, and the hashes of files. Its
-// ledger.Book counts; Drop and List also write the list of drops, dropped.jsonl.
+// Account collects the reports of a run's stages: counts, drops, warnings, progress, and the hashes of files. The
+// embedded ledger.Book holds the counts. Drop and List also write dropped.jsonl, the list of drops.
 type Account struct {
 	Env
 	*ledger.Book
@@ -55,14 +55,14 @@ func (a *Account) Warn(format string, values ...any) {
 	a.Warnings = append(a.Warnings, a.Hide(fmt.Sprintf(format, values...)))
 }
 
-// Tell passes the run's progress to the caller.
+// Tell reports the run's progress to the caller.
 func (a *Account) Tell(p Progress) {
 	if a.Progress != nil {
 		a.Progress(p)
 	}
 }
 
-// Know records files whose hashes were computed while they were written. It is a dataset.Ready.
+// Know records files whose hashes were computed while they were written. It can be used as a dataset.Ready.
 func (a *Account) Know(_ []runfolder.Written, files []runfolder.File) error {
 	a.Files = append(a.Files, files...)
 	return nil
@@ -71,7 +71,8 @@ func (a *Account) Know(_ []runfolder.Written, files []runfolder.File) error {
 // Of returns the account of a stage in a unit.
 func (a *Account) Of(s ledger.Stage, unit string) *ledger.Account { return a.Account(s, unit) }
 
-// MaxListed is the maximum number of drops of each kind in a list of drops. One more line per kind counts the rest.
+// MaxListed is the maximum number of drops of each kind in a list of drops. One additional line per kind gives the
+// number of drops that aren't listed.
 const MaxListed = 10_000
 
 // DropKind identifies a kind of drop. The list contains at most MaxListed drops of each kind.
@@ -91,7 +92,7 @@ func (a *Account) NewList(path string) (*Account, error) {
 	return list, list.Open(path)
 }
 
-// Open starts the list of drops.
+// Open creates the list of drops.
 func (a *Account) Open(path string) (err error) {
 	if a.file, err = durable.Create(path); err != nil {
 		return err

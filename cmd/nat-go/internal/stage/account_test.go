@@ -11,8 +11,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// TestReplayedDrops checks that drops listed in parts and replayed make the list and the accounts of one listing, with
-// more of a kind than are listed in one part, in both together, and in none.
+// TestReplayedDrops checks that drops listed in parts and then replayed give the same list and accounts as drops listed
+// at once, even if some kinds exceed the limit in one part or only in all parts together.
 func TestReplayedDrops(t *testing.T) {
 	drop := func(i int) ledger.Drop {
 		d := ledger.Drop{Stage: ledger.Write, Reason: "often", Unit: "row", Example: fmt.Sprint(i), Index: -1}

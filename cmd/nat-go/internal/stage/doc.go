@@ -5,5 +5,6 @@
 // that later stages use. A stage imports neither the driver nor another stage, and doesn't know whether the run is new,
 // resumed, divided into shards or merged: the driver sets the fields that differ.
 //
-// A run has one key, runfolder.Decided: the hashes of everything that determines the output of its stages.
+// A run is identified by one key, runfolder.Decided, which holds hashes of everything that determines the output of its
+// stages.
 package stage

@@ -70,7 +70,8 @@ const (
 )
 
 // UnlessEnded calls work, which reads files to set up a run, and stops waiting for it when ctx is done, because reading
-// a pipe may block. At that point, none of the data set has been written and the process is about to exit.
+// a pipe may block. The work may be abandoned, because none of the data set has been written and the process is about
+// to exit.
 func UnlessEnded[T any](ctx context.Context, work func() (T, error)) (T, error) {
 	type result struct {
 		value T

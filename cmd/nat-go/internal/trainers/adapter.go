@@ -165,7 +165,7 @@ type JobRef struct {
 	// name of the service, which is NAT's name if NAT has one: "nemo-customizer"
 	Backend  string            `json:"backend"`
 	ID       string            `json:"job_id"`             // the service's id for the job
-	Metadata map[string]string `json:"metadata,omitempty"` // other data that the adapter needs: output_model, dataset_name, ...
+	Metadata map[string]string `json:"metadata,omitempty"` // other data for the adapter, such as output_model
 }
 
 // With returns a copy of the reference with a metadata key set.

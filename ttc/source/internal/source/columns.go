@@ -146,7 +146,7 @@ func (cs Columns) Of(key string) *Column {
 	if i := slices.IndexFunc(cs.all, func(c *Column) bool { return c.Key == key && c.Present > 0 }); i >= 0 {
 		return cs.all[i]
 	}
-	if first, _, isPath := strings.Cut(key, "."); !isPath || !cs.Has(first) { // searching a large entry takes a long time
+	if first, _, isPath := strings.Cut(key, "."); !isPath || !cs.Has(first) { // searching a large entry is slow
 		return nil
 	}
 	c := Column{Key: key}

@@ -38,5 +38,5 @@ type Reading struct {
 	Settings map[string]string // non-default settings for the source's config: {"output_key": "response"}
 	Guessed  []string          // descriptions of guesses, for users: `the answer is read from "response"`
 	Lower    bool              // a lower score is better
-	Problem  string            // reason why an input of this shape can't be read directly, and the remedy; empty if it can
+	Problem  string            // why an input of this shape can't be read directly, with the remedy; empty if it can
 }

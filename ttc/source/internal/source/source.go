@@ -105,7 +105,7 @@ type Stats struct {
 
 	Redacted map[string]int64 `json:"redacted,omitempty"` // number of redactions, by class
 
-	Models map[string]int64 `json:"models,omitempty"` // examples by the models that sampled them; counted by runs with rollouts
+	Models map[string]int64 `json:"models,omitempty"` // examples by sampling model; counted by runs with rollouts
 
 	Dropped map[string]map[ledger.Reason]int64 `json:"dropped,omitempty"` // unit -> reason -> count
 }

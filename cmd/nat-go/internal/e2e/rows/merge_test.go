@@ -293,7 +293,7 @@ func TestMergeRefuses(t *testing.T) {
 		"log":        "records/records.log has changed since it was written",
 		"cut":        "records/records.log has changed since it was written",
 		"decisions":  "records/decisions.bin has changed since it was written",
-		"gone":       "records/decisions.bin is gone",
+		"gone":       "records/decisions.bin is missing",
 		"unfinished": "is not complete",
 		"version":    "was started by nat-go v0.",
 		"a":          "are the same run",

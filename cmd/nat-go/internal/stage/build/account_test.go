@@ -9,8 +9,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// TestRefusedRecordsShrinkNoAccount checks that a refused record, although it names an example, doesn't take the
-// example out of the account.
+// TestRefusedRecordsShrinkNoAccount checks that a rejected record that names an example doesn't remove the example from
+// the account.
 func TestRefusedRecordsShrinkNoAccount(t *testing.T) {
 	g := &ttc.Group{Key: "g", Examples: []*ttc.Example{{ID: "a"}, {ID: "b"}}}
 	a := newAccount(g, stage.UnitExample)

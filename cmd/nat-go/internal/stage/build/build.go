@@ -22,7 +22,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// A commit makes the groups built so far survive a crash. It costs a sync, so commits are spaced by time and bytes.
+// A commit makes the groups built so far survive a crash. Each commit requires a sync, so commits are limited by time
+// and bytes.
 const (
 	commitEvery = 2 * time.Second
 	commitBytes = 64 << 20
@@ -38,7 +39,7 @@ func (s Stage) Run(ctx context.Context) (*Built, error) {
 	return s.record(func(r *recording) (err error) {
 		b := &building{recording: r, unit: s.unit(), total: s.Inputs.Bytes()}
 		if err := b.openLog(ctx); err != nil || b.log == nil {
-			return err // all groups are already in the log if it is nil
+			return err // if err is nil, all groups are already in the log
 		}
 		if s.Spilled != nil {
 			if b.order, err = shards.OpenOrder(s.Folder, b.At.Groups); err != nil {
@@ -100,7 +101,7 @@ func (b *building) leaveCollected() {
 func (b *building) bytesRead() int64 { return b.Inputs.Before(b.At.Source.Run) + b.At.Source.Offset }
 
 // gather receives the builders' results for each group, in order, and appends them to the log. Once items is closed,
-// *fed tells whether all items were sent.
+// *fed reports whether all items were sent.
 func (b *building) gather(ctx context.Context, items <-chan *item, fed *bool) (err error) {
 	last := b.Now()
 	defer func() {

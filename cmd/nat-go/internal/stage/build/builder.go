@@ -48,7 +48,7 @@ func (b *Builder) failed(err error) error {
 // result is a builder's output for a group.
 type result = host.Result
 
-// receive receives the results for g, which must be the next group that the builder answers.
+// receive receives the results for g, which must be the next group in the order in which groups were sent.
 func (b *Builder) receive(ctx context.Context, g *ttc.Group) (*result, error) {
 	res, err := b.session.Recv(ctx)
 	if err != nil {
@@ -61,7 +61,7 @@ func (b *Builder) receive(ctx context.Context, g *ttc.Group) (*result, error) {
 }
 
 // log puts a builder's results into the group's frame. Each candidate that no record uses is dropped once, with a
-// reason. If the group has no candidates, or the builder works on whole examples, unused examples are dropped instead.
+// reason. If the group lacks candidates, or the builder works on whole examples, unused examples are dropped instead.
 // index is the builder's index. first is the index, in the frame's group, of the first example in res.Group.
 func (b *Builder) log(f *recordlog.Builder, index, first int, res *result, keep *keeping) {
 	for _, d := range res.Drops {
@@ -522,7 +522,7 @@ type item struct {
 	fail  error // at the end of a collection run: why it failed
 }
 
-// position describes how far a feeder has got.
+// position is a feeder's progress.
 type position struct {
 	at    source.Cursor
 	drops []ledger.Drop // drops since the last item

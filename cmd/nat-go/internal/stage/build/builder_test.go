@@ -13,8 +13,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// TestCandidatesNeverVanish adds builders' results to the books: whatever the results name, every candidate is used or
-// dropped, unless the builder works on whole examples.
+// TestCandidatesNeverVanish adds builders' results to the books, and checks that every candidate is used or dropped,
+// regardless of what the results name, unless the builder works on whole examples.
 func TestCandidatesNeverVanish(t *testing.T) {
 	group := func() *ttc.Group {
 		g := &ttc.Group{Key: "g"}
@@ -125,8 +125,9 @@ func TestCandidatesNeverVanish(t *testing.T) {
 	}
 }
 
-// TestReasonsAreLimited has a builder report a new reason, unit and counter for each group: no more than a thousand are
-// told apart, none is lost, and a run that continues from its log tells the same ones apart.
+// TestReasonsAreLimited has a builder report a new reason, unit and counter for each group. It checks that at most a
+// thousand are distinguished, that all are counted, and that a run that continues from its log distinguishes the same
+// ones.
 func TestReasonsAreLimited(t *testing.T) {
 	g := &ttc.Group{Key: "g", Examples: []*ttc.Example{{ID: "a"}}}
 	b, resumed := &Builder{Name: "b"}, &Builder{Name: "b"}

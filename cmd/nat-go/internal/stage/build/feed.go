@@ -53,8 +53,8 @@ func (f *feeder) feedAll(ctx context.Context, from Cursor) error {
 		case !b.Inputs.Reads(f.k) || f.index == nil && f.k < from.Source.Run:
 			continue
 		case tasks != nil && f.k == from.Source.Run && tasks.Len()+b.unmet != from.Seen.Examples:
-			return exit.Environmentf("inputs had %d examples before the run was interrupted and have %d now: they changed, "+
-				"so the run can't be resumed", from.Seen.Examples, tasks.Len()+b.unmet)
+			return exit.Environmentf("inputs had %d examples before the run was interrupted and have %d now: they "+
+				"changed, so the run can't be resumed", from.Seen.Examples, tasks.Len()+b.unmet)
 		}
 		one := *f
 		one.failed = tasks != nil && slices.Contains(from.Failed, f.k)
@@ -166,9 +166,9 @@ func (f *feeder) readRun(ctx context.Context) error {
 func (f *feeder) checkEnd(err error) error {
 	switch {
 	case err != nil && !f.failed:
-		return exit.Environmentf("collection run %d could be read before the run was interrupted, and can't now: %w", f.k, err)
+		return exit.Environmentf("collection run %d was readable before the interruption, but isn't now: %w", f.k, err)
 	case err == nil && f.failed:
-		return exit.Environmentf("collection run %d couldn't be read before the run was interrupted, and can now: "+
+		return exit.Environmentf("collection run %d wasn't readable before the interruption, but is now: "+
 			"start a new run", f.k)
 	}
 	return nil

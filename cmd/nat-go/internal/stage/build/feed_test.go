@@ -10,8 +10,8 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
 )
 
-// TestFailedFeedLeavesTheLogOpen checks that a log isn't done if the feeding failed: it closes the items before its
-// failure cancels the context, and a resumed run would take the log for complete.
+// TestFailedFeedLeavesTheLogOpen checks that a log isn't marked as done if feed failed. feed closes items before its
+// failure cancels the context, so without this check a resumed run would treat the log as complete.
 func TestFailedFeedLeavesTheLogOpen(t *testing.T) {
 	failed := errors.New("the spill is damaged")
 	for _, fed := range []bool{true, false} {

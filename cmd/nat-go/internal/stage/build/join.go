@@ -52,8 +52,8 @@ type numbering struct {
 }
 
 // number numbers p's inputs. An input that an earlier part also read keeps its number. The others, which are fresh, get
-// the next numbers. No two inputs of a part get the same number, even if their contents are equal: the part's run used
-// both.
+// the next numbers. No two inputs of a part get the same number, even if their contents are equal, because the part's
+// run used both.
 func (b *recording) number(p *Part) *numbering {
 	n := &numbering{base: len(b.At.Inputs), done: map[*builders.Origin]bool{}}
 	taken := make([]bool, n.base)
@@ -142,7 +142,7 @@ func (b *recording) hold(ctx context.Context, keep *Part) error {
 			}
 			held++
 			if err := b.Index.Hold(e); err != nil {
-				return exit.Environmentf("can't sort the records: %w", err)
+				return exit.Environmentf("cannot sort the records: %w", err)
 			}
 		}
 	}
@@ -152,16 +152,16 @@ func (b *recording) hold(ctx context.Context, keep *Part) error {
 	return nil
 }
 
-// JoinShards joins the shards' logs into the log of a run, unless that is already complete. It first adds the groups
-// from the shards' parts of the inputs, shard by shard, and then the groups built from tasks, ordered by their first
-// members. The merged log's commit records the end of the inputs, of which there are runs.
+// JoinShards joins the shards' logs into the log of a run, unless that log is already complete. It first adds the
+// groups from the shards' parts of the inputs, shard by shard, and then the groups built from tasks, ordered by their
+// first members. The merged log's commit records the end of the inputs, of which there are runs.
 func JoinShards(ctx context.Context, all *shards.Parts, to runfolder.Folder, runs int) error {
 	if c, err := recordlog.ReadCommit(to.Records()); err == nil && c.Done {
 		return nil
 	}
 	j, err := recordlog.Create(to.Records())
 	if err != nil {
-		return exit.Environmentf("can't join the record logs: %w", err)
+		return exit.Environmentf("cannot join the record logs: %w", err)
 	}
 	defer j.Close()
 	at := Cursor{Source: source.Cursor{Run: runs}, Inputs: all.Plan.Inputs, Seen: all.Seen()}

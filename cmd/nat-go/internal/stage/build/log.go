@@ -33,7 +33,7 @@ type Cursor struct {
 	Groups int64          `json:"groups,omitempty"` // number of groups done; set if the run's unit isn't the example
 }
 
-// Stage builds records: from inputs with Run, or from the logs of finished runs with Join.
+// Stage builds records, from inputs with Run or from the logs of finished runs with Join.
 type Stage struct {
 	*stage.Account
 	Folder   runfolder.Folder
@@ -56,7 +56,7 @@ type Stage struct {
 	Logged  func(*recordlog.Group, recordlog.Commit) // called for each group that is already in the log; may be nil
 }
 
-// Built holds the records, in addition to the record log.
+// Built holds the results of the stage, except for the record log.
 type Built struct {
 	Index *curate.Index // the caller closes it
 	Marks *marks.Matches
@@ -125,7 +125,7 @@ func (b *recording) continueLog(ctx context.Context, c recordlog.Commit) (err er
 	}
 	if !c.Done {
 		if b.log, err = recordlog.Open(dir); err != nil {
-			return exit.Environmentf("can't continue the record log: %w", err)
+			return exit.Environmentf("cannot continue the record log: %w", err)
 		}
 	}
 	for g, err := range recordlog.GroupsAhead(dir) {
@@ -242,5 +242,5 @@ func logError(what string, err error) error {
 	if errors.Is(err, recordlog.ErrFull) {
 		code = exit.Failed
 	}
-	return exit.Default(code, fmt.Errorf("can't %s: %w", what, err))
+	return exit.Default(code, fmt.Errorf("cannot %s: %w", what, err))
 }

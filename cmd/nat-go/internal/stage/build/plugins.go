@@ -31,7 +31,7 @@ type Plugins struct {
 	Rules  *readers.ScoreRules // the rules in dataset.score_rules; nil means none
 	Chosen bool                // whether the user chose the formats
 
-	Builders []*Builder // those that Open opened
+	Builders []*Builder // the builders that Open opened
 
 	started  map[string]func() (*host.Plugin, error) // each waits until the plugin has started
 	sessions []*host.Session
@@ -153,7 +153,8 @@ func startPlugin(
 	return p, nil
 }
 
-// Close ends the sessions and processes in the background, because ending them takes a while. Wait waits for that.
+// Close ends the sessions and processes in the background, because that takes some time. Wait waits until they have
+// ended.
 func (ps *Plugins) Close() {
 	if ps.cancel == nil { // nothing was started
 		return
@@ -173,5 +174,5 @@ func (ps *Plugins) Close() {
 	})
 }
 
-// Wait waits until everything that Close ends is gone.
+// Wait waits until the sessions and processes have ended.
 func (ps *Plugins) Wait() { ps.gone.Wait() } // wait: closing has deadlines

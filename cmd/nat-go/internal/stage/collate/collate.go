@@ -54,7 +54,7 @@ func (s Stage) Run(ctx context.Context) ([]runfolder.Written, *runfolder.Batches
 		return nil, nil, nil
 	}
 	if err := os.RemoveAll(s.Folder.Batches()); err != nil { // remove batches that an interrupted attempt left
-		return nil, nil, exit.Environmentf("can't make the batches: %w", err)
+		return nil, nil, exit.Environmentf("cannot make the batches: %w", err)
 	}
 	done := func() {}
 	if s.Collating != nil {
@@ -65,7 +65,7 @@ func (s Stage) Run(ctx context.Context) ([]runfolder.Written, *runfolder.Batches
 	res, err := s.batches(ctx)
 	done()
 	if err != nil {
-		return nil, nil, exit.Default(exit.Environment, fmt.Errorf("can't make the batches: %w", err))
+		return nil, nil, exit.Default(exit.Environment, fmt.Errorf("cannot make the batches: %w", err))
 	}
 	stage.AddAccounts(s.Book, res.Accounts)
 	if advice := res.Stats.Sizes.Advice(s.Config.MaxLength); advice != "" {
@@ -86,7 +86,7 @@ func (s Stage) Run(ctx context.Context) ([]runfolder.Written, *runfolder.Batches
 	}
 	written, err := dataset.WriteTokens(s.Folder, s.Folder.Dataset(), s.Formats, s.Know)
 	if err != nil {
-		return nil, nil, exit.Environmentf("can't write the token rows: %w", err)
+		return nil, nil, exit.Environmentf("cannot write the token rows: %w", err)
 	}
 	s.Info("token batches written", "counts", res.Counts)
 	return written, &runfolder.Batches{
@@ -170,14 +170,14 @@ func (s Stage) Prepare(ctx context.Context) error {
 	s.takePolicy()
 	rows, before, err := shards.OpenPrepared(s.Folder)
 	if err != nil {
-		return exit.Environmentf("can't keep the token rows: %w", err)
+		return exit.Environmentf("cannot keep the token rows: %w", err)
 	}
 	records := make(chan int, groupsInFlight) // record counts of the groups that the collator is preparing
 	err = s.Tokens.collator.Prepare(ctx, s.unprepared(before, records), func(p collator.Prepared) error {
 		return rows.Add(<-records, p.Head, p.Rows) // wait: the number of records is sent before the group
 	})
 	if err = errors.Join(err, rows.Close()); err != nil && ctx.Err() == nil {
-		return exit.Default(exit.Environment, fmt.Errorf("can't make the token rows: %w", err))
+		return exit.Default(exit.Environment, fmt.Errorf("cannot make the token rows: %w", err))
 	}
 	return ctx.Err()
 }

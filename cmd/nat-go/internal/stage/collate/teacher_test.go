@@ -12,7 +12,7 @@ import (
 	"github.com/nat-go/nat-go/internal/tokenizertest"
 )
 
-// TestSameTokenizer checks what is compared of the tokenizer of a server that can't tokenise.
+// TestSameTokenizer checks the comparison of tokenizers for a server that can't tokenise.
 func TestSameTokenizer(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, folder := range []string{"mine", "same", "other"} {

@@ -65,7 +65,7 @@ func localTokenizer(ctx context.Context, path string) (string, error) {
 	}
 	cache, err := os.UserCacheDir()
 	if err != nil {
-		return "", fmt.Errorf("can't find the user's cache folder: %w", err)
+		return "", fmt.Errorf("cannot find the user's cache folder: %w", err)
 	}
 	prefix := strings.TrimSuffix(strings.TrimRight(path, "/"), "/tokenizer.json")
 	return objects.OfProcess().Copy(ctx, prefix, tokenizer.FileNames(), tokenizer.MaxTokenizerBytes,
@@ -171,8 +171,8 @@ func chooseLayout(c config.Collator, out *collator.Config) error {
 	case out.ByExample && out.Rows == collator.PerTurn:
 		return errors.New("collator.composer.rows example makes one row per example, and collator.rows turn makes several: remove one of them")
 	case out.ByExample && out.Order.Task:
-		return errors.New("collator.composer.rows example keeps the order of the examples, and collator.batch_by task shuffles tasks: " +
-			"remove one of them")
+		return errors.New("collator.composer.rows example keeps the order of the examples, and collator.batch_by " +
+			"task shuffles tasks: remove one of them")
 	case out.NullHints && c.Teacher != nil && c.Teacher.HintEffect:
 		return errors.New("collator.hints none removes the hints whose effect collator.teacher.hint_effect measures: remove one of them")
 	case !composer && (out.Form.EqualWidth || out.Form.SignedMask):

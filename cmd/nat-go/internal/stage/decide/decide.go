@@ -104,7 +104,7 @@ func (s Stage) decide(ctx context.Context) (*curate.Decisions, error) {
 // listedOverlaps is the maximum number of overlaps in the manifest.
 const listedOverlaps = 100
 
-// Benchmarks holds the words of benchmarks, which the records of a run must not share.
+// Benchmarks holds the words of benchmarks, which a run's records must not contain.
 type Benchmarks struct {
 	*overlap.Index
 	drop bool // whether to drop the records that share words
@@ -233,7 +233,7 @@ func eachText(rec *builders.Resolved, f func(role, text string)) {
 func ReadOverlaps(folder runfolder.Folder) (c *runfolder.Contamination, details map[uint64]string, err error) {
 	f, err := durable.Open(folder.Contamination())
 	if err != nil {
-		return nil, nil, exit.Environmentf("can't read the overlaps: %w", err)
+		return nil, nil, exit.Environmentf("cannot read the overlaps: %w", err)
 	}
 	defer f.Close()
 	c, details = &runfolder.Contamination{Overlaps: []runfolder.Overlap{}}, map[uint64]string{}
@@ -255,7 +255,7 @@ func ReadOverlaps(folder runfolder.Folder) (c *runfolder.Contamination, details 
 		}
 	}
 	if err != nil {
-		return nil, nil, exit.Environmentf("can't read %s: %w", folder.Contamination(), err)
+		return nil, nil, exit.Environmentf("cannot read %s: %w", folder.Contamination(), err)
 	}
 	return c, details, nil
 }

@@ -76,7 +76,7 @@ func (c *cutter) cut(ctx context.Context, bytes int64) error {
 		c.number = int(min(int64(math.Ceil(float64(c.total)/float64(bytes))), shards.MaxShards+1))
 	}
 	if c.number = max(c.number, 1); c.number > shards.MaxShards {
-		return exit.Usagef("--shard-bytes %d makes more than %d shards: choose a larger number", bytes, shards.MaxShards)
+		return exit.Usagef("--shard-bytes %d makes more than %d shards: set a larger number", bytes, shards.MaxShards)
 	}
 	c.begin()
 	defer func() { c.named.Abort() }()
@@ -199,7 +199,8 @@ func (c *cutter) addExample(k int, at source.Cursor, divisible bool) error {
 	return c.endFull(place)
 }
 
-// identityOf returns the identity of the input that the source opened last. If there is none, it returns began.
+// identityOf returns the identity of the input that the source opened last. If the source hasn't opened any, it returns
+// began.
 func identityOf(src source.Source, began source.Input) source.Input {
 	if read := src.Inputs(); len(read) > 0 {
 		return read[len(read)-1]

@@ -33,7 +33,7 @@ type Options struct {
 	NumRuns   int    // num_runs
 	Limit     int64  // at most this many examples per input; 0 means all
 	NATConfig string // configuration that a command source copies for its program
-	Existing  bool   // whether a source may not run an agent
+	Existing  bool   // whether the inputs must exist, so that no agent is run
 
 	PassedOver []inspect.PassedOver // files in input folders that are skipped already
 
@@ -157,7 +157,7 @@ func (f *finder) read(factory source.Factory, config any) {
 }
 
 // sourceConfig returns a source's config, which is the configured one if its type matches, and the defaults otherwise.
-// Without an entry under sources, NAT's output is read with the keys that NAT's evaluation was given.
+// Without an entry under sources, NAT's output is read with the keys configured for NAT's evaluation.
 func (f *finder) sourceConfig(factory source.Factory) any {
 	switch {
 	case f.block != nil && f.block.Type == factory.Type:
@@ -219,7 +219,7 @@ func natKeys(c *config.Config) *readers.NATConfig {
 }
 
 // useLiveSource prepares for inputs that running an agent will produce. It returns false if neither --endpoint nor the
-// entry under sources calls for that. The source's output is written to the run folder, one file per collection run in
+// entry under sources requires this. The source's output is written to the run folder, one file per collection run in
 // the workflow_output.json format, and is then read like any other input.
 func (f *finder) useLiveSource() (live bool, err error) {
 	block := f.block
@@ -270,7 +270,7 @@ func (f *finder) endpointOfFlags() (*config.Block, error) {
 		cfg.Dataset, _ = d.FilePath.(string)
 	}
 	if cfg.Dataset == "" {
-		return nil, exit.Usagef("--endpoint needs questions: specify them with --dataset, or under eval.general.dataset")
+		return nil, exit.Usagef("--endpoint requires questions: set --dataset or eval.general.dataset")
 	}
 	return &config.Block{Type: readers.Endpoint().Type, Config: &cfg}, nil
 }

@@ -81,7 +81,7 @@ func (in *Inputs) CheckUnchanged(began []source.Input) error {
 			"run, or put the file back as it was", now.Path, what)
 	}
 	if len(began) > len(in.Began) {
-		return exit.Failedf("input %s, which the run began with, is gone: start a new run, or put the file back",
+		return exit.Failedf("input %s, which the run began with, is missing: start a new run, or put the file back",
 			began[len(in.Began)].Path)
 	}
 	return nil

@@ -21,7 +21,7 @@ type listSource struct {
 	size     int64
 	drop     func(ledger.Drop)
 	fail     error
-	read     chan int // notified of every example
+	read     chan int // receives a value for every example
 }
 
 func (s *listSource) Next(context.Context) (*ttc.Example, source.Cursor, error) {
@@ -73,8 +73,8 @@ func TestReaderKeepsTheOrder(t *testing.T) {
 	}
 }
 
-// TestReaderStaysWithinItsRoom checks that the reader reads only so far ahead of a builder that isn't up yet, and that
-// an input can be left half read.
+// TestReaderStaysWithinItsRoom checks that the reader reads ahead only up to its limit while a builder is still
+// starting, and that it can be closed before the end of the input.
 func TestReaderStaysWithinItsRoom(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	s := &listSource{n: 100, size: 1 << 20, fail: io.EOF, read: make(chan int, 100)}
@@ -88,14 +88,14 @@ func TestReaderStaysWithinItsRoom(t *testing.T) {
 		}
 		break
 	}
-	if room := aheadBytes >> 20; most != room+1 { // one more has been read and waits
+	if room := aheadBytes >> 20; most != room+1 { // one more has been read and is waiting
 		t.Errorf("read %d examples ahead of a room of %d", most, room)
 	}
 	rd.Close()
 }
 
-// TestReaderPassesLargeExamples checks that an example larger than what may wait still goes through, alone, even while
-// the builders are coming up and when a resumed run continues late in a file.
+// TestReaderPassesLargeExamples checks that an example larger than the limit is still passed on, alone, even while the
+// builders are starting and when a resumed run continues late in a file.
 func TestReaderPassesLargeExamples(t *testing.T) {
 	for _, resume := range []*source.Cursor{nil, {Row: 1, Offset: 10 << 30}} {
 		for _, size := range []int64{1, steadyBytes, steadyBytes + 1, aheadBytes - 1, aheadBytes + 1, 10 * aheadBytes} {
@@ -119,7 +119,7 @@ func TestReaderPassesLargeExamples(t *testing.T) {
 	}
 }
 
-// TestReaderReportsDropsOfAnInputThatCannotBeOpened checks that nothing that a source dropped is lost.
+// TestReaderReportsDropsOfAnInputThatCannotBeOpened checks that all drops of the source are reported.
 func TestReaderReportsDropsOfAnInputThatCannotBeOpened(t *testing.T) {
 	failed := errors.New("no such thing")
 	p := &Inputs{paths: []string{"a"}, Began: make([]source.Input, 1)}
@@ -134,8 +134,8 @@ func TestReaderReportsDropsOfAnInputThatCannotBeOpened(t *testing.T) {
 	}
 }
 
-// TestReaderHoldsFewDrops checks that a file of nothing but drops takes no more memory than the list of them, and that
-// none goes uncounted.
+// TestReaderHoldsFewDrops checks that a file that yields only drops takes no more memory than the list of drops, and
+// that all drops are counted.
 func TestReaderHoldsFewDrops(t *testing.T) {
 	p := &Inputs{paths: []string{"a"}, Began: make([]source.Input, 1)}
 	const many = 3*stage.MaxListed + 7

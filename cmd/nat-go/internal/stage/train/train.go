@@ -31,15 +31,15 @@ type Stage struct {
 	Wait    bool                // wait for the job
 }
 
-// Job describes how far the job came. Ref is nil if nothing was submitted.
+// Job describes the progress of the job. Ref is nil if nothing was submitted.
 type Job struct {
 	Ref    *trainers.JobRef
 	Status string
 	Next   string // the user's next step
 }
 
-// Run hands the data set to the trainer, and waits for the job unless told otherwise. If the trainer can't be reached,
-// the data set remains complete.
+// Run hands the data set to the trainer, and waits for the job if Wait is set. If the trainer can't be reached, the
+// data set remains complete.
 func (s Stage) Run(ctx context.Context) (out Job, err error) {
 	if s.DryRun {
 		return Job{Next: "the data set is complete; nothing was submitted (--dry-run)"}, nil

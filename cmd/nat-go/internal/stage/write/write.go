@@ -49,7 +49,7 @@ func (s Stage) Run(ctx context.Context) (written []runfolder.Written, err error)
 	d := s.Decisions
 	err = s.Compat.WriteTrajectories(s.Folder.Format(dataset.Trajectories), s.Log, s.RunID, d)
 	if err != nil {
-		return nil, exit.Environmentf("can't write NAT's trajectories: %w", err)
+		return nil, exit.Environmentf("cannot write NAT's trajectories: %w", err)
 	}
 	if written = s.Joined; s.Parts == nil {
 		written, err = dataset.Write(ctx, s.spec(s.Account, func(_, end uint64) {
@@ -62,7 +62,7 @@ func (s Stage) Run(ctx context.Context) (written []runfolder.Written, err error)
 		}
 	}
 	if err != nil {
-		return nil, exit.Environmentf("can't write the data set: %w", err)
+		return nil, exit.Environmentf("cannot write the data set: %w", err)
 	}
 	s.warnOfRefused(written)
 	s.warnOfContexts(written)
@@ -129,7 +129,8 @@ func (s Stage) Join(ctx context.Context) ([]runfolder.Written, error) {
 }
 
 // warnOfRefused warns about records that formats can't represent, giving the reasons and a format that can represent
-// them, unless one of the run's formats represents all records. It also warns about omitted messages and turns.
+// them, unless one of the run's formats represents all records. It also warns about messages and turns that formats
+// omit.
 func (s Stage) warnOfRefused(written []runfolder.Written) {
 	whole := slices.ContainsFunc(written, func(w runfolder.Written) bool { return w.Dropped == 0 })
 	for _, w := range written {

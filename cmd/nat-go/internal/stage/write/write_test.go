@@ -9,7 +9,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
 )
 
-// TestUnreadable checks that a data set that can't be listed isn't taken for an empty one.
+// TestUnreadable checks that a data set that can't be listed isn't treated as empty.
 func TestUnreadable(t *testing.T) {
 	dir := t.TempDir()
 	s := Stage{

@@ -2,5 +2,5 @@
 // builder plugins. Authors of builders don't need it: they use the Go types of package builders. The rules for changing
 // the protocol are in plugins/proto/README.md.
 //
-// Part of the Go API we promise (v0).
+// Part of the supported Go API (v0).
 package builderv1
