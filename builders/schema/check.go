@@ -27,15 +27,25 @@ type Options struct {
 	Skip    []string         // keys of the block that the spec doesn't check, such as "_type"
 }
 
+// Document is the file that a node comes from.
+type Document interface {
+	// Report adds a node's pointer and position to a finding.
+	Report(n *yaml.Node, pointer string, f finding.Finding) finding.Finding
+	// Written returns the text of a scalar before variables in it were replaced, and whether any were.
+	Written(n *yaml.Node) (text string, rewritten bool)
+	// Hide removes a value from all later findings.
+	Hide(n *yaml.Node)
+}
+
 // Check reports all problems with a block.
-func (s *Spec) Check(doc *yamldoc.Document, node *yaml.Node, opt Options) []finding.Finding {
+func (s *Spec) Check(doc Document, node *yaml.Node, opt Options) []finding.Finding {
 	_, fs := s.Value(doc, node, opt)
 	return fs
 }
 
 // JSON returns a block as canonical JSON - defaults filled in, keys sorted, durations and sizes as text - or nil if any
 // finding is an error. It contains secrets in the clear, so it must go only to the plugin.
-func (s *Spec) JSON(doc *yamldoc.Document, node *yaml.Node, opt Options) ([]byte, []finding.Finding) {
+func (s *Spec) JSON(doc Document, node *yaml.Node, opt Options) ([]byte, []finding.Finding) {
 	v, fs := s.Value(doc, node, opt)
 	if finding.Failed(fs) {
 		return nil, fs
@@ -85,7 +95,7 @@ func plainJSON(v any) any {
 
 // Value returns a block as map[string]any, []any, string, int64, float64, bool, time.Duration and Size, with defaults
 // filled in. Values with an error are omitted.
-func (s *Spec) Value(doc *yamldoc.Document, node *yaml.Node, opt Options) (any, []finding.Finding) {
+func (s *Spec) Value(doc Document, node *yaml.Node, opt Options) (any, []finding.Finding) {
 	if s.typ == nil || s.Kind != Object {
 		return s.walk(doc, node, opt)
 	}
@@ -94,7 +104,7 @@ func (s *Spec) Value(doc *yamldoc.Document, node *yaml.Node, opt Options) (any, 
 
 // walk performs the checks that need only the nodes: keys, types and, if the spec comes from a JSON Schema, its
 // keywords.
-func (s *Spec) walk(doc *yamldoc.Document, node *yaml.Node, opt Options) (any, []finding.Finding) {
+func (s *Spec) walk(doc Document, node *yaml.Node, opt Options) (any, []finding.Finding) {
 	unknown := cmp.Or(opt.Unknown, finding.Error)
 	w := walker{doc: doc, unknown: unknown, skip: opt.Skip, top: node, steps: new(int)}
 	v, _ := w.value(s, node, cmp.Or(opt.At, node), opt.Pointer)
@@ -103,7 +113,7 @@ func (s *Spec) walk(doc *yamldoc.Document, node *yaml.Node, opt Options) (any, [
 
 // walker checks nodes against specs and collects findings.
 type walker struct {
-	doc      *yamldoc.Document
+	doc      Document
 	unknown  finding.Severity
 	skip     []string
 	top      *yaml.Node

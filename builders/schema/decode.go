@@ -16,7 +16,7 @@ import (
 
 // Decode checks a block and fills the struct that the spec describes, given as a pointer. Absent keys get their
 // defaults, and so do keys with errors, so that the correct keys can be used to find more errors.
-func (s *Spec) Decode(doc *yamldoc.Document, node *yaml.Node, into any, opt Options) []finding.Finding {
+func (s *Spec) Decode(doc Document, node *yaml.Node, into any, opt Options) []finding.Finding {
 	dst := reflect.ValueOf(into)
 	if dst.Kind() != reflect.Pointer || dst.IsNil() || dst.Elem().Type() != s.typ {
 		panic(fmt.Sprintf("schema: Decode into %T with the spec of %v", into, s.typ))
@@ -26,7 +26,7 @@ func (s *Spec) Decode(doc *yamldoc.Document, node *yaml.Node, into any, opt Opti
 }
 
 // decode walks over a block, fills dst, and runs the validator.
-func (s *Spec) decode(doc *yamldoc.Document, node *yaml.Node, dst reflect.Value, opt Options) (any, []finding.Finding) {
+func (s *Spec) decode(doc Document, node *yaml.Node, dst reflect.Value, opt Options) (any, []finding.Finding) {
 	v, fs := s.walk(doc, node, opt)
 	if v == nil {
 		v = map[string]any{}

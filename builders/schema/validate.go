@@ -66,7 +66,7 @@ func failures(config any) (out validator.ValidationErrors) {
 // validate reports the rules that a filled struct breaks, at the nodes from which it was filled. known holds the
 // findings of the walk over the nodes. A value that already has a finding is not checked again.
 func (s *Spec) validate(
-	doc *yamldoc.Document, node *yaml.Node, config any, opt Options, known []finding.Finding,
+	doc Document, node *yaml.Node, config any, opt Options, known []finding.Finding,
 ) (fs []finding.Finding) {
 	at := cmp.Or(opt.At, node)
 	for _, e := range failures(config) {
@@ -162,7 +162,7 @@ func (s *Spec) lookup(n *yaml.Node, keys []string) (value, key *yaml.Node) {
 // failed describes the requirement of a failed rule and the fix. base is the struct's pointer; value is the node that
 // broke the rule, or nil.
 func (s *Spec) failed(
-	doc *yamldoc.Document, e validator.FieldError, base string, keys []string, value *yaml.Node,
+	doc Document, e validator.FieldError, base string, keys []string, value *yaml.Node,
 ) finding.Finding {
 	at, in, ptr := s.specAt(keys), s.specAt(keys[:len(keys)-1]), base+yamldoc.Pointer(keys...)
 	at = cmp.Or(at, &Spec{})
