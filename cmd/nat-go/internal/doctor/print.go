@@ -64,9 +64,11 @@ func (d *difference) words(trainer string) string {
 	case oursTrains:
 		return fmt.Sprintf("nat-go trains on %s here that %s doesn't: %s", n, trainer, d.Class)
 	case trainerOnly:
-		return fmt.Sprintf("%s puts %s here that nat-go's row lacks%s", trainer, n, when(d.Trained, ", and trains on them"))
+		trained := when(d.Trained, ", and trains on them")
+		return fmt.Sprintf("%s puts %s here that nat-go's row lacks%s", trainer, n, trained)
 	default:
-		return fmt.Sprintf("%s lacks %s of nat-go's row%s: %s", trainer, n, when(d.Trained, ", trained by nat-go"), d.Class)
+		trained := when(d.Trained, ", trained by nat-go")
+		return fmt.Sprintf("%s lacks %s of nat-go's row%s: %s", trainer, n, trained, d.Class)
 	}
 }
 

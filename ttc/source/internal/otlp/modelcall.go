@@ -39,7 +39,8 @@ const details = "gen_ai.client.inference.operation.details"
 
 // genAI reads the GenAI conventions. The same content may be on the span and on a record next to it.
 func (e *modelCall) genAI(s *span) {
-	e.toolsUnsaid = s.attributes["gen_ai.client.operation.duration"] == nil // from the AI SDK, which always records tools
+	// The AI SDK sets this attribute, and always records tools.
+	e.toolsUnsaid = s.attributes["gen_ai.client.operation.duration"] == nil
 	from, cut := s.attributes, s.cut
 	if from["gen_ai.output.messages"] == nil {
 		for _, ev := range s.events {
