@@ -32,7 +32,8 @@ type Limits struct {
 	Values int64 // in it
 }
 
-// DefaultLimits keep the program's memory below 512 MiB for any file. A run's rows are usually far smaller, because an input entry has at most 32 MiB by default, and a row contains each passage once.
+// DefaultLimits keep the program's memory below 512 MiB for any file. A run's rows are usually far smaller, because an
+// input entry has at most 32 MiB by default, and a row contains each passage once.
 var DefaultLimits = Limits{Bytes: 128 << 20, Values: 1 << 20}
 
 // Place is a data set on disk: a run's folder, rows, or both.

@@ -115,7 +115,7 @@ func (r *run) work(ctx context.Context) error {
 			r.built.Index.Close()
 		}
 		r.plugins.Close()
-		r.plugins.Wait()
+		r.plugins.Wait() // wait: a plugin that starts has a deadline
 	}()
 	for _, do := range r.stages() {
 		if ctx.Err() != nil {
