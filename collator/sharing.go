@@ -49,7 +49,7 @@ func (s *sharing) Words(counts map[string]batch.Count) string {
 		s.Alone.Pairs, once(s.Record), once(s.Group), inBatch, float64(s.Alone.Tokens)/float64(inBatch))
 	if s.Alone.Tokens > 2*s.Record.Tokens {
 		text += `; natgo's trainers forward a prefix once with pack="tree" (plugins/python/README.md), and ` +
-			"collator.batch_by task keeps the rows of a task together"
+			"`collator.batch_by: task` keeps the rows of a task together"
 	}
 	return text
 }

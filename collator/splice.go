@@ -307,7 +307,7 @@ func (w *worker) noPlace(before string, student *side, target int) string {
 // separately.
 func (w *worker) joins(hinted *hinted, q int, piece, tail []int32) bool {
 	if len(tail) == 0 {
-		return false // the turn follows
+		return false // the turn follows the piece directly
 	}
 	both, r := w.encodePart(&hinted.Result, q, len(hinted.Text))
 	return r == nil && len(both) == len(piece)+len(tail) && slices.Equal(both[:len(piece)], piece) &&

@@ -309,7 +309,7 @@ func (c *Chooser) widest(winners, losers int) {
 // row holds the remaining pairs of one chosen rank: the ones with a rejected rank below end.
 type row struct {
 	rank   int
-	margin float64 // of its widest
+	margin float64 // margin of its widest pair
 	end    int
 }
 

@@ -152,7 +152,7 @@ func (s *Spec) objectSchema(m map[string]any) {
 		}
 		props[f.Name] = p
 		for _, a := range f.Aliases {
-			props[a] = map[string]any{"description": "another name of " + f.Name, "x-alias-of": f.Name}
+			props[a] = map[string]any{"description": "another name for " + f.Name, "x-alias-of": f.Name}
 		}
 		if f.Required {
 			required = append(required, f.Name)

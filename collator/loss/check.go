@@ -30,8 +30,8 @@ type Difference struct {
 	// row in the batch, starting at 0; for sdpo, the student's; -1 means the whole batch
 	Row   int    `json:"row"`
 	Token int    `json:"token"`          // position of the token in the row; -1 means the whole row
-	ID    int64  `json:"id"`             // of the token
-	Pair  *int   `json:"pair,omitempty"` // of sdpo
+	ID    int64  `json:"id"`             // id of the token
+	Pair  *int   `json:"pair,omitempty"` // for sdpo, index of the pair
 	Yours Number `json:"yours"`
 	Ours  Number `json:"ours"`
 	Why   string `json:"why"`

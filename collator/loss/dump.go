@@ -26,9 +26,9 @@ type Dump struct {
 //
 //	rl    logits [R,T,V]; ref_logprobs [R,T] if a KL penalty needs them
 //	dpo   chosen_logits, rejected_logits [R,T,V]; ref_chosen_logps, ref_rejected_logps [R] if the batch lacks them
-//	sdpo  student_logits, teacher_logits, each [P,V] at the pair positions or [R,T,V] of the whole side; without
-//	      teacher_logits the pair_teacher_topk_ columns of the batch or of this file are the teacher; they were
-//	      taken at temperature 1, unless pair_teacher_temperature [1] says otherwise
+//	sdpo  student_logits, teacher_logits, each [P,V] for the pair positions or [R,T,V] for the whole side; without
+//	      teacher_logits, the teacher is read from the pair_teacher_topk_ columns of the batch or of this file, at
+//	      the temperature in pair_teacher_temperature [1], by default 1
 //
 // A column found in both files is taken from the logits file. In the composer layout a file may hold all of a step's
 // channels. Its logits then belong to input_ids, for rl and for sdpo students, and channels without logits are skipped.

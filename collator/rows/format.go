@@ -109,7 +109,7 @@ type Format struct {
 	// Encoder.records, of which r is the first.
 	encode   func(e *Encoder, dst []byte, r *builders.Resolved) []byte
 	read     func(*rowReader) *Row
-	columns  func(builders.Kind, columns) parquet.Group // of tables
+	columns  func(builders.Kind, columns) parquet.Group // columns of tables
 	together func(*builders.Resolved) (key string)      // returns Together's key; nil if records never share rows
 	partly   func(Options, *builders.Resolved) bool     // see Partly; nil means false
 	parts    []builders.Kind                            // see Whole

@@ -15,7 +15,7 @@ import (
 type Row struct {
 	Kind             builders.Kind
 	Prompt           builders.Passage
-	Chosen, Rejected builders.Passage // of a Preference
+	Chosen, Rejected builders.Passage // sides of a Preference
 	// a Demonstration's completion, a labelled answer, or a Distillation's hint
 	Completion  builders.Passage
 	WholePrompt bool // the assistant turns in the prompt are trained on too

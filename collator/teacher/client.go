@@ -25,7 +25,7 @@ type Options struct {
 	Protocol    string        // vllm, trl, sglang or atropos [vllm]
 	Model       string        // the model's name on the server; required by vllm
 	APIKey      string        // bearer token
-	TopK        int           // [20]
+	TopK        int           // log-probs per token [20]
 	Concurrency int           // concurrent requests [8]
 	Timeout     time.Duration // per request [60s]
 	Tries       int           // attempts per request in total [5]

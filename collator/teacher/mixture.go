@@ -18,7 +18,7 @@ type asker interface {
 	ScoreAll(ctx context.Context, all []Sequence) ([]Result, error)
 	topK() int
 	clamps() bool    // whether a server treats 0 log-probs per token as 1
-	names() []string // of several
+	names() []string // names of the teachers, or nil for a single one
 }
 
 func (c *Client) topK() int       { return c.o.TopK }
@@ -28,7 +28,7 @@ func (c *Client) names() []string { return nil }
 // Member is one of several teachers.
 type Member struct {
 	Weight float64 // above 0; weights are relative
-	Client *Client // with a name
+	Client *Client // must have a name
 }
 
 // Mixture queries several teachers and combines their answers into one distribution, their weighted sum, because a

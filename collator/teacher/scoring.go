@@ -58,8 +58,8 @@ type scoring struct {
 	d      *Divergence
 	bySite map[int64][]int // pairs, in order
 	wait   []part
-	rows   int // of wait
-	tokens int
+	rows   int // rows in wait
+	tokens int // tokens in wait
 	saved  time.Time
 	lost   map[int64]bool
 }

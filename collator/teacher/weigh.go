@@ -29,7 +29,7 @@ type Weighing struct {
 // Weighed counts sites by outcome.
 type Weighed struct {
 	Batches  int     `json:"batches"`
-	Sites    int     `json:"sites"`               // with logits
+	Sites    int     `json:"sites"`               // sites with logits
 	Below    int     `json:"below,omitempty"`     // sites with a mean divergence below Least, even if already dropped
 	WrongWay int     `json:"wrong_way,omitempty"` // sites whose hint moves the target the wrong way, even if dropped
 	Mean     float64 `json:"mean_jsd"`            // over sites

@@ -22,8 +22,8 @@ type segment struct {
 type cache struct {
 	mu         sync.Mutex
 	young, old map[segment]Encoding
-	bytes      int // of young
-	limit      int // of both
+	bytes      int // size of young
+	limit      int // maximum size of young and old together
 	hits       uint64
 	misses     uint64
 

@@ -97,7 +97,7 @@ func (c *stepCheck) step(step wire.Raw) string {
 	return ""
 }
 
-// straight matches regular expressions that never backtrack: without alternatives, and with no repeat but at the end.
+// straight matches regular expressions that never backtrack: they have no alternatives, and a repeat only at the end.
 var straight = regexp.MustCompile(`^[^*+?{|(]*([*+?]|\{[0-9,]*\})?$`)
 
 // text returns the text of a key in an object, or "" if there is none. Unlike encoding/json, it distinguishes case, as

@@ -238,7 +238,7 @@ func (s *Session) Size() int64 { return s.size }
 type Example struct {
 	ttc.Example
 	Agent    string
-	Calls    int64 // in all
+	Calls    int64 // all calls, trained on or not
 	Trained  int64
 	SetAside []setAside // calls that aren't trained on
 	Answers  []Answer   // answers of the trained calls

@@ -228,7 +228,7 @@ type column struct {
 	pages  parquet.Pages
 	values parquet.ValueReader
 	buf    [64]parquet.Value
-	ready  []parquet.Value // of buf
+	ready  []parquet.Value // part of buf not yet consumed
 	err    error           // after them
 }
 

@@ -18,7 +18,7 @@ type Subject struct {
 	Builder string // name of the record's builder, as the user gave it
 	Turn    Turn
 
-	task rewards // of Group
+	task rewards // rewards of Group
 }
 
 // Turn is a model turn on a branch of an example.

@@ -36,7 +36,7 @@ type Value struct {
 	kind Kind
 	n    uint64         // a bool, an int64, a float64's bits, or a text's length
 	p    unsafe.Pointer // *byte (the first of a text), *List, *Dict, *Object, or *big.Int for an int beyond int64
-	tag  *Tag           // of a leaf
+	tag  *Tag           // a leaf's tag; see Tag
 }
 
 // Tag is data that an interpreter attaches to a leaf. It is meant to be embedded in the struct that Of points to.

@@ -134,7 +134,7 @@ func (s *Session) Send(ctx context.Context, g *ttc.Group) error {
 	case s.queue <- j:
 		return nil
 	case <-ctx.Done():
-		s.cancel(ctx.Err()) // the group is already in the order, but will not be answered
+		s.cancel(ctx.Err()) // j is already in s.order, but no worker will take it
 		return ctx.Err()
 	case <-s.ctx.Done():
 		return s.end(nil)

@@ -174,9 +174,9 @@ func (k *fork) at(st *state, items val, done int, again func()) {
 	h.before.slots = append(h.before.slots[:0], st.act.slots...)
 }
 
-// heads renders the heads of n messages that Result.Head may return. again, if it isn't nil, repeats the last
-// message's iteration, which read a later message; common is the length of the text that the head shares with the
-// whole conversation.
+// heads renders the heads of n messages that Result.Head may return. common is the length of the text that the head
+// shares with the whole conversation. If the last message's iteration read a later message, again repeats it without
+// that message; otherwise, again is nil.
 func (k *fork) heads(st *state, n, common int, again func()) {
 	h := st.heads
 	if h.found == nil {
@@ -319,7 +319,7 @@ func macroWrites(n node) bool {
 
 // listUse examines how a template uses lists of messages.
 type listUse struct {
-	names   map[string]bool // of the lists
+	names   map[string]bool // names of the lists
 	index   int             // the largest constant index
 	skipped int             // total number of messages that slices skip
 }

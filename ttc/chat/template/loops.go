@@ -94,7 +94,7 @@ func (l *loop) length() int {
 	return l.size
 }
 
-// attribute is loop.name.
+// attribute implements loop.NAME. It returns false if loop lacks the attribute.
 func (l *loop) attribute(name string) (val, bool) {
 	switch name {
 	case "index":

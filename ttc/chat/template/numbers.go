@@ -69,7 +69,7 @@ func intFilter(st *state, v val, a *args) val {
 	return wholeNumber(f)
 }
 
-// wholeNumber is int(f).
+// wholeNumber implements Python's int(f).
 func wholeNumber(f float64) val {
 	if f = math.Trunc(f); !(math.Abs(f) < 1<<63) {
 		tooLarge()

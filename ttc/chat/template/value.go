@@ -246,7 +246,7 @@ func slice(items []val) iterator { return iterator{items: items} }
 
 // generator is a Python iterator: it can be consumed once.
 type generator struct {
-	name string // of its function
+	name string // name of the function that made it
 	next func() (val, bool)
 }
 
@@ -305,7 +305,7 @@ func (d *dictView) items() []val {
 	return out
 }
 
-// rangeObject is range(start, stop, step).
+// rangeObject implements Python's range(start, stop, step).
 type rangeObject struct{ start, stop, step int64 }
 
 func (*rangeObject) TypeName() string { return "range" }

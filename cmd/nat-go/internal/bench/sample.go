@@ -52,7 +52,8 @@ func measure(cmd *exec.Cmd) (Usage, error) {
 }
 
 // watch samples the memory of a process and its descendants until it is stopped, and returns the peak. To save CPU
-// time, it keeps files open, and searches for new processes, which requires visiting every thread, less often.
+// time, it keeps files open and searches for new processes only every lookEvery samples, because a search visits every
+// thread.
 func watch(pid int, stop <-chan struct{}) (peak int64) {
 	tick := time.NewTicker(sampleEvery)
 	defer tick.Stop()

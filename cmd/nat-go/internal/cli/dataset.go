@@ -314,8 +314,8 @@ func newDatasetConvertCmd() *cobra.Command {
 		"form of a text prompt in trl rows: user_message or text (default: as in the run)")
 	f.StringVar(&flags.jsonColumns, "json-columns", "", "how Parquet rows hold tools and messages with tool calls: "+
 		"json, for Hugging Face datasets from 4.7 on, or text (default: as in the run)")
-	f.StringVar(&flags.completion, "completion", "", "completion of a demonstration in trl rows: turn, which is one turn, or "+
-		"stretch, which is all turns up to the next context-only one (default: as in the run)")
+	f.StringVar(&flags.completion, "completion", "", "completion of a demonstration in trl rows: turn (one turn) or "+
+		"stretch (all turns up to the next context-only one) (default: as in the run)")
 	f.BoolVar(&flags.history, "use-full-message-history", false,
 		"in customizer rows, keep message prompts as messages instead of only the last message's text (default: as in the run)")
 	flags.limits = rowLimits(cmd)

@@ -28,8 +28,8 @@ import (
 // Limits bound the size of a row. In memory, a row takes about three times the length of its line, and each value,
 // even a short one, takes about a hundred bytes.
 type Limits struct {
-	Bytes  int64 // of its line
-	Values int64 // in it
+	Bytes  int64 // length of its line
+	Values int64 // number of values in it
 }
 
 // DefaultLimits keep the program's memory below 512 MiB for any file. A run's rows are usually far smaller, because an

@@ -19,7 +19,7 @@ import (
 // columns, and each chunk determines whether its strings are read as timestamps.
 const readerChunk = 10 << 20
 
-// maxColumns is the maximum number of columns distinguished in a file, because tool call arguments may have any keys.
+// maxColumns limits the number of columns distinguished in a file, because tool call arguments may have any keys.
 const maxColumns = 4096
 
 // reading models how Hugging Face datasets (3.6 to 5.2, with pyarrow 26) reads a JSON lines file. Because the reader

@@ -34,7 +34,7 @@ func (r *Report) Text(w io.Writer, colour bool) error {
 func (c *Compared) text(b *bytes.Buffer, trainer string, colour bool) {
 	fmt.Fprintf(b, "%s  %s, %s\n", c.File, c.Method, quantity(c.Rows, "row"))
 	if c.Same > 0 {
-		fmt.Fprintf(b, "  %s the same, ids and masks\n", quantity(c.Same, "row"))
+		fmt.Fprintf(b, "  same ids and masks in %s\n", quantity(c.Same, "row"))
 	}
 	for _, d := range c.Differences {
 		fmt.Fprintf(b, "  %s  (%s)\n", d.words(trainer), rowList(d.Rows))

@@ -161,7 +161,8 @@ func aligned(v *tokenview.Row, shown []int) []tokenPiece {
 	return out
 }
 
-// pieceTokens is the maximum number of tokens from one side in a piece, because the page draws only nearby pieces.
+// pieceTokens is the maximum number of tokens from one side in a piece. Pieces are small because the page draws only
+// nearby ones.
 const pieceTokens = 256
 
 func cutPieces(pieces []tokenPiece) (out []tokenPiece) {

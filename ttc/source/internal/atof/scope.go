@@ -112,7 +112,7 @@ func (t *scopes) examine() {
 	}
 }
 
-// maxDepth is the maximum number of parents followed, because malicious links may form a cycle.
+// maxDepth limits the number of parents followed, because malicious links may form a cycle.
 const maxDepth = 1000
 
 // agentAbove returns the nearest agent that encloses a scope, or nil.

@@ -32,7 +32,7 @@ type Keys struct {
 	PromptKey   string `yaml:"prompt_key" default:"prompt" doc:"key of the prompt: text or messages"`
 	OutputKey   string `yaml:"output_key" default:"output" doc:"key of the model's answer: text, or a list of answers with a list of scores"`
 	AnswerKey   string `yaml:"answer_key" doc:"key of the text in an answer that is an object: output_key is then a list of objects, each with its own score_key"`
-	ContextKey  string `yaml:"context_key" doc:"key of a text to append to a text prompt, such as the passage that a question is about"`
+	ContextKey  string `yaml:"context_key" doc:"key of text to append to a text prompt, such as the passage that a question is about"`
 	SystemKey   string `yaml:"system_key" doc:"key of a system message given separately from the prompt"`
 	Transcripts string `yaml:"transcripts" default:"keep" validate:"oneof=keep split" doc:"whether to keep a prompt such as Human: ... Assistant: ... as text, or split it into messages"`
 	ScoreKey    string `yaml:"score_key" default:"score" doc:"key of the score: a number"`

@@ -126,7 +126,7 @@ type otherFields struct {
 
 	given              ttc.Prompt
 	kept               json.Raw // metadata
-	failure, reasoning json.Raw // in the metadata
+	failure, reasoning json.Raw // found in the metadata
 }
 
 // isOf reports whether b was created from the values in f.

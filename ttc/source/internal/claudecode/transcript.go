@@ -83,7 +83,7 @@ type answer struct {
 	first                                *record // its first line
 	blocks                               []block
 	usage                                calls.Usage
-	ref0                                 calls.Ref // as a message
+	ref0                                 calls.Ref // reference to it as a message
 	hidden                               bool
 	prompt                               string
 	tools                                []chat.Tool

@@ -27,7 +27,7 @@ var meanings = []meaning{
 type meaning struct {
 	setting, means string
 	is             func(*source.Column) bool
-	names          []string // of these keys
+	names          []string // names of these keys
 	not            []string // the objects in which these names mean something else
 }
 

@@ -9,7 +9,7 @@ import (
 type Survey struct {
 	Examples   int `json:"examples"`
 	Messages   int `json:"messages"`
-	Turns      int `json:"turns"` // of the assistant
+	Turns      int `json:"turns"` // turns of the assistant
 	Branches   int `json:"branches"`
 	ToolCalls  int `json:"tool_calls"`
 	ToolErrors int `json:"tool_errors"` // results that the source itself marks as errors

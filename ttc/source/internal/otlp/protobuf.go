@@ -39,7 +39,7 @@ func (r *reader) protobuf(ctx context.Context, in *bufio.Reader) error {
 	if framed(head) {
 		next = r.frame
 	} else if len(head) == 0 || head[0] != resourceTag {
-		return nil // of another format
+		return nil // empty, or of another format
 	}
 	for r.err == nil {
 		record, size, err := next(in)

@@ -22,7 +22,7 @@ type shape struct {
 type field struct {
 	key  string
 	kind kind
-	of   *shape // of a message
+	of   *shape // shape of the message, if it is one
 }
 
 type kind uint8

@@ -82,9 +82,10 @@ var ownKeys = []string{
 	"role", "content", "id", "createdAt", "providerOptions", "providerMetadata", "experimental_providerMetadata",
 }
 
-// rest appends the messages that an AI SDK message consists of. Messages of its role get its other members, such as
-// its weight. If there are several such messages, a list or an object, such as the token ids, can't be divided among
-// them; left names these members.
+// rest appends parts, the messages that an AI SDK message consists of, to m. The other members of the whole message,
+// such as its weight, are copied to the parts with its role. If there are several such parts, members that are lists
+// or objects, such as the token ids, cannot be divided among them and are not copied. left names the members that are
+// not copied.
 func rest(m compose.List, parts json.Raw, role string, whole json.Raw) (_ compose.List, left []string) {
 	n := 0
 	for part := range parts.Elements() {

@@ -9,7 +9,7 @@ import (
 // spoken maps the roles that smolagents gives to messages to the roles that it sends to a model.
 var spoken = map[string]string{"tool-call": "assistant", "tool-response": "user"}
 
-// stepOf builds a request and a response from a smolagents step: the model's input, and its message.
+// stepOf builds a request from the model's input in a smolagents step, and a response from the model's output message.
 func stepOf(step, given json.Raw) (request, response json.Raw) {
 	written := session.Value(step, "model_output_message")
 	if written == nil {

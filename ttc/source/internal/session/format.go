@@ -14,7 +14,7 @@ type Format struct {
 	Type       string // the source's `_type`
 	Doc        string
 	Tried      string   // see source.Factory
-	Extensions []string // of its files
+	Extensions []string // extensions of its files
 	Recognize  func(*source.Head) source.Reading
 
 	// Read reads files, which are sorted, and records drops in tally. A format may have Entries instead.

@@ -193,7 +193,7 @@ type Group struct {
 	Repeated int64 // number of duplicate parts
 	Size     int64
 	Objects  int64
-	Limits   Limits // of the reading
+	Limits   Limits // limits for reading
 	Tally    *source.Tally
 	TooLarge bool
 	Path     string // path of one of its parts

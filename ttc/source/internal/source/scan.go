@@ -21,7 +21,7 @@ type ScanOptions struct {
 	Block   int64 // bytes that a worker reads at a time; 0 means DefaultBlock
 	Workers int
 	Open    func(context.Context, Options) (Source, error) // opens a Walk over the input
-	Named   func(row int64, id string)                     // as Options.Named
+	Named   func(row int64, id string)                     // see Options.Named
 }
 
 // DefaultBlock is the number of bytes of an input that a worker scans at a time.

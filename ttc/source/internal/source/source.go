@@ -94,7 +94,7 @@ type Stats struct {
 	Newer map[string]string `json:"newer,omitempty"`
 
 	GivenTokens   int64 `json:"given_tokens,omitempty"`   // tokens in the prompts of the calls trained on, as recorded
-	WrittenTokens int64 `json:"written_tokens,omitempty"` // of their answers
+	WrittenTokens int64 `json:"written_tokens,omitempty"` // tokens in their answers
 	Cut           int64 `json:"cut,omitempty"`            // files of which only a sample was read
 
 	Fidelity map[string]int64 `json:"fidelity,omitempty"` // calls trained on, by the fidelity of their text

@@ -31,7 +31,7 @@ var (
 	}
 )
 
-// ContextKey is the key of a text next to a prompt.
+// ContextKey is the key of text to append to a prompt.
 var ContextKey = Key{
 	Setting: "context_key", Means: "the text appended to the prompt", Is: (*Column).Text,
 	Others: []string{"context", "input"},

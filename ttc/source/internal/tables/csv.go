@@ -15,8 +15,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// maxRecord is the maximum size of a CSV row, in bytes, because an unclosed quote turns the rest of a file into one
-// row.
+// maxRecord is the maximum size of a CSV row, in bytes. Without a limit, an unclosed quote would turn the rest of the
+// file into one row.
 const maxRecord = 32 << 20
 
 // IsCSV reports whether a file is CSV, with any separator, judging by its name and first bytes.

@@ -52,7 +52,7 @@ type Config struct {
 
 	PromptKey   string `yaml:"prompt_key" default:"prompt" doc:"key of the prompt in a pair, or in an entry that consists of a prompt and an answer"`
 	ResponseKey string `yaml:"response_key" default:"response" doc:"key of the answer in an entry without messages; with its prompt it forms a conversation"`
-	ContextKey  string `yaml:"context_key" doc:"key of a text to append to a text prompt, like an instruction's input"`
+	ContextKey  string `yaml:"context_key" doc:"key of text to append to a text prompt, like an instruction's input"`
 	SystemKey   string `yaml:"system_key" default:"system" doc:"key of a system message given separately from the conversation or the prompt"`
 	HistoryKey  string `yaml:"history_key" default:"history" doc:"key of the turns before a text prompt: a list of [prompt, answer], or messages"`
 	Transcripts string `yaml:"transcripts" default:"keep" validate:"oneof=keep split" doc:"whether to keep a text such as Human: ... Assistant: ... as it is, or split it into messages"`

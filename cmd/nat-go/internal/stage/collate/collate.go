@@ -72,7 +72,7 @@ func (s Stage) Run(ctx context.Context) ([]runfolder.Written, *runfolder.Batches
 		s.Warn("collator.max_length is %d: %s", s.Config.MaxLength, advice)
 	}
 	if res.Apart > 0 {
-		s.Warn("collator.composer.rows example: the hints of %s in channel sdpo aren't in any step file, because "+
+		s.Warn("`collator.composer.rows: example`: the hints of %s in channel sdpo aren't in any step file, because "+
 			"channel rl lacks the rollout's row or truncates it at a different place; these hints are only in "+
 			"the batches of channel sdpo", ledger.Quantity(int64(res.Apart), "row"))
 	}

@@ -169,18 +169,21 @@ func chooseLayout(c config.Collator, out *collator.Config) error {
 	composer := c.Format == batch.Composer.String()
 	switch {
 	case out.ByExample && out.Rows == collator.PerTurn:
-		return errors.New("collator.composer.rows example makes one row per example, and collator.rows turn makes several: remove one of them")
+		return errors.New("`collator.composer.rows: example` makes one row per example, and `collator.rows: " +
+			"turn` makes several: remove one of them")
 	case out.ByExample && out.Order.Task:
-		return errors.New("collator.composer.rows example keeps the order of the examples, and collator.batch_by " +
-			"task shuffles tasks: remove one of them")
+		return errors.New("`collator.composer.rows: example` keeps the order of the examples, and `collator.batch_by: " +
+			"task` shuffles tasks: remove one of them")
 	case out.NullHints && c.Teacher != nil && c.Teacher.HintEffect:
-		return errors.New("collator.hints none removes the hints whose effect collator.teacher.hint_effect measures: remove one of them")
+		return errors.New("`collator.hints: none` removes the hints whose effect collator.teacher.hint_effect measures: " +
+			"remove one of them")
 	case !composer && (out.Form.EqualWidth || out.Form.SignedMask):
-		return errors.New("collator.composer is for collator.format composer: set that, or remove collator.composer")
+		return errors.New("collator.composer requires `collator.format: composer`: set that, or remove collator.composer")
 	case composer && c.Layout == batch.Packed.String():
-		return errors.New("collator.format composer and collator.layout packed are mutually exclusive: choose one")
+		return errors.New("`collator.format: composer` and `collator.layout: packed` are mutually exclusive: choose one")
 	case composer && c.Teacher != nil:
-		return errors.New("collator.format composer lacks the pair table that collator.teacher adds to: remove one of them")
+		return errors.New("`collator.format: composer` writes no pair table, which collator.teacher needs: " +
+			"remove one of them")
 	case composer:
 		out.Layout = batch.Composer
 	case c.Layout == batch.Packed.String():
