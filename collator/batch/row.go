@@ -140,7 +140,7 @@ type Proof struct {
 // Owner is the owner of a run of tokens, which begins where the previous one ends. In JSON it is [end, message, why].
 type Owner struct {
 	End     int    // position after the last token
-	Message int    // index in the record's messages; -1: none
+	Message int    // index in the record's messages; -1 means none
 	Why     string // InLoss, or the reason why the tokens are not trained on
 }
 

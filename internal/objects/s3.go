@@ -168,7 +168,8 @@ func (c *s3) get(ctx context.Context, at place, from, n int64, is Info) (io.Read
 	return checked(body, header, from, n, infoOf(o), is)
 }
 
-// checked returns a response's body if it is the range requested of the object in the given state.
+// checked returns a response's body. It returns an error if the body isn't the requested range, or if the object's
+// state has changed.
 func checked(body io.ReadCloser, header http.Header, from, n int64, now, is Info) (io.ReadCloser, error) {
 	err := checkRange(header, from, n, &now)
 	if err == nil && !now.same(is) {

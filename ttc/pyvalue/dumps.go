@@ -21,7 +21,7 @@ type Dump struct {
 // Python's default separators, without and with an indent.
 var inLine, onLines = [2]string{", ", ": "}, [2]string{",", ": "}
 
-// Dumps is json.dumps(v) with Python's defaults (ensure_ascii on).
+// Dumps implements json.dumps(v) with Python's defaults (ensure_ascii on).
 func Dumps(v Value) (string, error) {
 	b, err := Dump{ASCII: true}.Append(nil, v, nil)
 	return string(b), err

@@ -113,7 +113,7 @@ func Brief(s string, most int) string {
 	return strings.ToValidUTF8(s[:most], "") + "..."
 }
 
-// Object returns an object's text, {} if it is missing.
+// Object returns an object's text, or {} if it is missing.
 func Object(raw json.Raw) json.Raw {
 	if raw == nil {
 		return json.Raw("{}")

@@ -10,14 +10,14 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// parseInt is int(s). It returns false unless s is a 64-bit int in ASCII digits.
+// parseInt implements Python's int(s). It returns false unless s is a 64-bit int in ASCII digits.
 func parseInt(s string) (int64, bool) {
 	i, err := strconv.ParseInt(strings.TrimFunc(s, pytext.IsSpace), 10, 64)
 	return i, err == nil
 }
 
-// parseFloat is float(s). For a number with underscores or with digits from another script, which Python accepts,
-// it raises an error.
+// parseFloat implements Python's float(s). For a number with underscores or with digits from another script, which
+// Python accepts, it raises an error.
 func parseFloat(s string) (float64, bool) {
 	s = strings.TrimFunc(s, pytext.IsSpace)
 	if strings.ContainsAny(s, "xXpP") { // Python doesn't parse hexadecimal floats

@@ -287,7 +287,7 @@ type sides struct {
 // site is a failed call. Call and Result are message indices, starting at 0.
 type site struct {
 	Call   int    `json:"call"`
-	Result int    `json:"result"` // -1: none
+	Result int    `json:"result"` // -1 means none
 	Tool   string `json:"tool"`
 	Error  string `json:"error"`
 	Hint   string `json:"hint"`

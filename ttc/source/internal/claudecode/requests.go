@@ -51,7 +51,7 @@ type stepEdge struct {
 }
 
 type shape struct {
-	system calls.Ref // -1: none
+	system calls.Ref // -1 means none
 	tools  []chat.Tool
 }
 
