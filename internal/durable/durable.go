@@ -210,10 +210,10 @@ func Note(path string, data []byte) error {
 }
 
 // WriteOutput is WriteFile for a path given by the user; see Output.
-func WriteOutput(path string, data []byte) error { return CopyOutput(path, bytes.NewReader(data)) }
+func WriteOutput(path string, data []byte) error { return copyOutput(path, bytes.NewReader(data)) }
 
-// CopyOutput copies r to a path given by the user; see Output.
-func CopyOutput(path string, r io.Reader) error { return write(Output, path, r, (*File).Commit) }
+// copyOutput copies r to a path given by the user; see Output.
+func copyOutput(path string, r io.Reader) error { return write(Output, path, r, (*File).Commit) }
 
 // CopyFile copies a file to path, as WriteOutput writes it.
 func CopyFile(path, from string) error {
@@ -222,7 +222,7 @@ func CopyFile(path, from string) error {
 		return err
 	}
 	defer in.Close()
-	return CopyOutput(path, in)
+	return copyOutput(path, in)
 }
 
 func write(create func(string) (*File, error), path string, r io.Reader, commit func(*File) error) error {
