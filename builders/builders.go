@@ -125,7 +125,7 @@ type Demonstration struct {
 	Train    Train
 	Trained  []bool   // one flag per message, for TrainFlagged
 	Weight   float64  // weight of the demonstration in the loss; 1 by default
-	Score    *float64 // the score by which it was selected; nil if it has none
+	Score    *float64 // score by which the demonstration was selected; nil if it has none
 
 	MaskReasoning bool // keep the reasoning in trained turns as context, but don't train on it
 }
@@ -136,7 +136,7 @@ type Train uint8
 // The loss policies.
 const (
 	TrainAll     Train = iota // all sampled assistant turns
-	TrainLast                 // the last one
+	TrainLast                 // the last sampled assistant turn
 	TrainCalls                // the sampled assistant turns with tool calls
 	TrainFlagged              // turns flagged in Trained
 )

@@ -23,8 +23,8 @@ type answers struct {
 // answered holds the properties shared by the answers to one prompt.
 type answered struct {
 	scored
-	turn   string        // the task of the turn
-	task   string        // turn, with a suffix for a turn's second and later prompts
+	turn   string        // task shared by the answers of the turn
+	task   string        // like turn, with a suffix for the second and later prompts of the turn
 	why    ledger.Reason // why the answers are dropped; empty if they aren't
 	detail string
 }

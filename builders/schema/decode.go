@@ -80,7 +80,7 @@ func New[C any]() (config C) {
 	return config
 }
 
-// fill sets a Go value from a value that the walk returned for the same spec; whose types match dst by construction.
+// fill sets a Go value from a value that the walk returned for the same spec, so the types match by construction.
 func (s *Spec) fill(dst reflect.Value, v any) {
 	if dst.Kind() == reflect.Pointer {
 		dst.SetZero()

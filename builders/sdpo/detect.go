@@ -19,8 +19,8 @@ const sourceFlag = "source_flag"
 
 // detector finds the results of failed calls.
 type detector struct {
-	classes   map[string]bool // of Detect.Results
-	silenced  map[string]bool // rules
+	classes   map[string]bool // classes of evidence in Detect.Results
+	silenced  map[string]bool // names of rules that are switched off
 	match     []matcher
 	transient []*regexp.Regexp
 	ignore    []*regexp.Regexp

@@ -137,7 +137,7 @@ type lineup struct {
 type state struct {
 	from, to, written int // the rollouts are all[from:to] in the lineup; written counts the writes of each so far
 	reads             map[int]*reading
-	after             map[int]*state // by course.next
+	after             map[int]*state // next states, keyed by the result of course.next
 }
 
 // reading is a read that rollouts performed at a state.

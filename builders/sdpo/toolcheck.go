@@ -35,7 +35,7 @@ type fault struct {
 
 // checker finds faults in calls. It is safe for concurrent use.
 type checker struct {
-	classes map[string]bool // of Detect.Calls
+	classes map[string]bool // classes of faults in Detect.Calls
 
 	mu sync.Mutex
 	// Compiled schemas by hash of the tool's definition; nil if the schema can't be used.

@@ -19,8 +19,8 @@ type Call struct {
 	Output       chat.Message
 	Tokens       uint64 // identifies the output's tokens; see Message.Tokens
 	FinishReason string
-	TokenIDs     []int32   // of the output
-	LogProbs     []float32 // of the output
+	TokenIDs     []int32   // token ids of the output
+	LogProbs     []float32 // log-probs of the output's tokens
 
 	Usage Usage
 	Gaps  ttc.Gaps // parts of this call that are missing from the trace

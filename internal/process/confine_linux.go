@@ -30,7 +30,7 @@ func isMainThread() bool { return unix.Gettid() == unix.Getpid() }
 
 // undumpable prevents other processes of the same user from reading this one, and debuggers from attaching to it.
 var undumpable = sync.OnceFunc(func() {
-	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) // it can't fail
+	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) // clearing the flag never fails
 })
 
 // Versions of Landlock that added features.

@@ -62,7 +62,7 @@ func (r *rule) windows(s string) iter.Seq[[2]int] {
 	}
 }
 
-// occurrences returns the positions of a part in a text, in order and without overlaps.
+// occurrences returns the positions of a substring in a text, in order and without overlaps.
 func occurrences(s, part string) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for at := 0; ; at += len(part) {

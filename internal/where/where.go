@@ -90,7 +90,7 @@ func (f *Filter[S]) FirstFailing(s S) string {
 // Step is a clause of a filter with the number of items that remain after it.
 type Step struct {
 	Clause string `json:"clause"`
-	Unit   string `json:"unit"` // example, record
+	Unit   string `json:"unit"` // "example" or "record"
 	Left   int64  `json:"left"`
 }
 

@@ -177,7 +177,7 @@ func (c Call) isAnswer(code int, body string) string {
 var readers = Set(strings.Fields(`cat bat less more head tail nl tac grep egrep fgrep rg ag zcat strings man journalctl
 	dmesg echo printf fold cut sort uniq column`))
 
-// readingParts begin commands of other programs that do so with a certain argument.
+// readingParts lists the beginnings of commands that print such text, although their programs don't always do so.
 var readingParts = []string{
 	"perl -n", "perl -p", "sed -n ", "git log ", "git show ", "git diff ", "git blame ", "git grep ", "docker logs ",
 	"kubectl logs ",

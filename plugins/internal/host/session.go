@@ -63,7 +63,7 @@ func (r *Result) Release() {
 type job struct {
 	number uint64
 	group  *ttc.Group
-	bytes  int64 // taken from the session's window
+	bytes  int64 // bytes taken from the session's window
 	alone  int   // number of times the process failed while this was its only job
 	result Result
 	held   func() // informs the worker that the job's results have been consumed

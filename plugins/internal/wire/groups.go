@@ -48,9 +48,9 @@ func (w *GroupWriter) Group(number uint64, g *ttc.Group) error {
 	w.open(number)
 	w.part.Begin = true
 	key := w.texts.add(g.Key)
-	w.part.Key = key // w.part may be another part after add
+	w.part.Key = key // assigned separately, because add may replace w.part
 	scales := w.scales(g.Scales)
-	w.part.Scales = scales // likewise
+	w.part.Scales = scales // assigned separately, because w.scales may replace w.part
 	for _, ex := range g.Examples {
 		if err := w.example(ex); err != nil {
 			return err

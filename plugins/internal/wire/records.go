@@ -241,7 +241,7 @@ type RecordReader struct {
 	texts    textReader
 	results  *Results
 	elements int       // elements in records: sites, messages, parts, calls, additional members
-	spare    sync.Pool // of *Results
+	spare    sync.Pool // holds *Results values
 }
 
 // Approximate memory taken by results in addition to their text.
