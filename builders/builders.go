@@ -38,8 +38,8 @@ func NewDrop(ex *ttc.Example, unit string, why ledger.Reason) ledger.Drop {
 type Info struct {
 	Name      string // the name used in YAML: "dpo_traj_builder"
 	Version   string
-	Stability string // "stable", "beta", "experimental"
-	Doc       string // one line
+	Stability string // "stable", "beta" or "experimental"
+	Doc       string // a description of one line
 	Unit      Unit
 	Kinds     []Kind // the kinds of record that the builder may emit
 	Config    any    // a pointer to the config struct, used only for its type; builders/schema describes the tags
@@ -109,7 +109,7 @@ type Preference struct {
 	Head
 	Prompt           Content // text or messages
 	Chosen, Rejected Content // text, or messages that continue the prompt
-	// margin of the chosen side, which is the score difference or the builder's own measure
+	// margin of the chosen side, either the score difference or the builder's own measure
 	Reward float64
 
 	ScoreName                    string // the quantity that the scores measure
@@ -145,7 +145,7 @@ const (
 type Rollout struct {
 	Head
 	Messages Content
-	Reward   *float64 // nil means not scored, which differs from a reward of zero
+	Reward   *float64 // nil if the rollout is not scored, unlike a reward of zero
 	Task     string   // rollouts for the same task form a group for advantages
 }
 

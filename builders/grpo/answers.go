@@ -86,7 +86,7 @@ func (b *Builder) judgeAnswers(t *answered) (why ledger.Reason, detail string) {
 	return "", ""
 }
 
-// countedAlone names the counter of answers that are the only one to their prompt in a turn with several prompts.
+// countedAlone is the name of the counter for prompts with a single answer, in turns with several prompts.
 const countedAlone = "answers/alone"
 
 // Remarks returns remarks for the user about a run, given the builder's counters.

@@ -238,7 +238,7 @@ func (w *walker) wrongType(s *Spec, n *yaml.Node, ptr string) (any, bool) {
 		fmt.Sprintf("%s must be %s, got %s", label(ptr), s.expects(), w.display(s, n)), fix)
 }
 
-// display describes a value for a message: as written in the file, never a secret or the value of a variable.
+// display describes a value for a message, as written in the file. It never shows a secret or the value of a variable.
 func (w *walker) display(s *Spec, n *yaml.Node) string {
 	if n.Kind != yaml.ScalarNode || s.Secret {
 		return yamldoc.Describe(n)

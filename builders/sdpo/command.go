@@ -39,7 +39,7 @@ type commandSource struct {
 
 // Limits on the program.
 const (
-	maxAnswer   = 1 << 20 // bytes in a line
+	maxAnswer   = 1 << 20 // bytes in a line of the program's output
 	maxStored   = 8 << 20 // bytes in a line of the answers file; JSON may use six bytes for a byte of an answer
 	maxRestarts = 5       // restarts of a failing program
 )

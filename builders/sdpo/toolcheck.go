@@ -196,7 +196,7 @@ func compile(schema json.Raw) *jsonschema.Schema {
 		return nil
 	}
 	c := jsonschema.NewCompiler()
-	c.UseLoader(jsonschema.SchemeURLLoader{}) // loads nothing
+	c.UseLoader(jsonschema.SchemeURLLoader{}) // a loader without schemes loads nothing
 	c.UseRegexpEngine(regexpOf)
 	const name = "tool.json"
 	if err := c.AddResource(name, doc); err != nil {

@@ -77,7 +77,7 @@ func lookUp[S any](fields []Field[S], name string) *Field[S] {
 	return nil
 }
 
-// FirstFailing returns the text of the first clause that doesn't hold for s, or "".
+// FirstFailing returns the text of the first clause that doesn't hold for s, or "" if all of them hold.
 func (f *Filter[S]) FirstFailing(s S) string {
 	for i := range f.Clauses {
 		if !f.Clauses[i].holds(s) {

@@ -57,8 +57,8 @@ type Call struct {
 // Verdict is the verdict on a call, based on its result. The zero value means that no rule matched.
 type Verdict struct {
 	Rule   string // name of the rule; empty if none matches
-	Failed bool   // false with a Rule means a near miss, in which other evidence contradicts the rule
-	Why    string // evidence against a near miss
+	Failed bool   // whether the call failed; if false although a rule matched, the result is a near miss
+	Why    string // evidence that contradicts the rule of a near miss
 	Quote  string // the line that the rule matched
 	// Supported reports whether the agent's next turn can make this near miss count as a failure.
 	Supported bool
@@ -167,7 +167,7 @@ func literal(text string) json.Raw {
 		if n < 0 {
 			n = len(text)
 		}
-		_, _ = constants.WriteString(&b, text[:n]) // never fails
+		_, _ = constants.WriteString(&b, text[:n]) // writing to a strings.Builder never fails
 		if text = text[n:]; text == "" {
 			break
 		}

@@ -84,8 +84,8 @@ func (c Call) framedWithoutCode(text string, head, tail []string, depth int) (f 
 	return Verdict{}, false
 }
 
-// screen reads the output of the last command on a terminal's screen. Its prompt may differ from the one below, because
-// the command changed the folder.
+// screen reads the output of the last command on a terminal's screen. The prompt above the output may differ from the
+// one below it, because the command may have changed the folder.
 func (c Call) screen(text string, depth int) Verdict {
 	const longest = 4096 // bytes of a prompt and the command after it
 	for end := len(text); end > max(0, len(text)-4*window); {
@@ -224,7 +224,7 @@ func (c Call) command() string {
 		if s, ok := v.Text(); ok {
 			return s[:min(len(s), 4096)]
 		}
-		if v.Kind() == json.Array { // argv
+		if v.Kind() == json.Array { // the command as a list of arguments
 			var words []string
 			for e := range v.Elements() {
 				s, _ := e.Text()

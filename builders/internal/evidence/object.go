@@ -443,7 +443,7 @@ func acted(key string) bool {
 	return strings.HasSuffix(key, "ed") && !stateKey[key] || key == "sent" || key == "done" || key == "made"
 }
 
-// isCode reports whether a member is an error code, which doesn't indicate an error without a message.
+// isCode reports whether a member is an error code. Without a message, an error code doesn't indicate an error.
 func isCode(key string) bool { return key == "errorcode" || key == "errcode" }
 
 // refuses reports whether text is a refusal.
@@ -496,7 +496,8 @@ func (o *object) reasoned() bool {
 }
 
 // leftUndone reports whether a member says that the action didn't take place, and another says why. If the object has a
-// title or description, as records do, only a reason or an error explains it. A remark must read like a failure.
+// title or description, as records do, only a reason or an error counts as an explanation. A remark counts if it reads
+// like a failure.
 func (c Call) leftUndone(o *object, explained bool) bool {
 	if !slices.ContainsFunc(o.keys, func(k string) bool { return acted(k) && o.isFalse(k) }) {
 		return false
@@ -627,8 +628,8 @@ func listed(v json.Raw) bool {
 	return false
 }
 
-// foreign returns the members that neither describe an error nor repeat the call's arguments. An object that has some
-// is a record.
+// foreign returns the members that neither describe an error nor repeat the call's arguments. An object with such
+// members is a record.
 func (c Call) foreign(o *object) []string {
 	var out []string
 	empty := slices.ContainsFunc(o.keys, func(k string) bool { return wrapped[k] && !Truthy(o.by[k]) })

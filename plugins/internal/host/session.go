@@ -105,7 +105,7 @@ const (
 )
 
 // Send passes a group to the session. It waits while Spec.Window bytes of groups are in progress. The group must not
-// change until Recv has returned it. Its error is the reason why the session ended.
+// change until Recv has returned it. The error is the reason why the session ended.
 func (s *Session) Send(ctx context.Context, g *ttc.Group) error {
 	s.sent++
 	size := sizeOf(g)

@@ -115,7 +115,7 @@ func (w *worker) isolate(ctx context.Context, js []*job) (rest []*job, err error
 		if fatal(ctx, err) {
 			return nil, err
 		}
-		for _, j := range inHand { // at most one
+		for _, j := range inHand { // at most one job
 			if j.alone++; outside(err) && j.alone < aloneTries {
 				js = append([]*job{j}, js...)
 				continue
@@ -231,7 +231,7 @@ type attempt struct {
 	id     string
 	stream pb.Builder_BuildClient
 	sendMu sync.Mutex
-	ended  bool          // half-closed
+	ended  bool          // the stream is half-closed
 	credit chan struct{} // one token per frame that the host may send
 	more   bool
 

@@ -167,7 +167,7 @@ func (w *GroupWriter) addPrompt(p *ttc.Prompt) uint32 {
 	}
 	index := w.prompts[key]
 	if index == 0 {
-		out := written(&w.code, p, (*converter).prompt) // may begin another part
+		out := written(&w.code, p, (*converter).prompt) // may replace w.part
 		w.part.Prompts = append(w.part.Prompts, out)
 		w.bytes += 12
 		index = uint32(len(w.prompts)) + 1
@@ -182,7 +182,7 @@ type GroupReader struct {
 
 	group   *ttc.Group
 	number  uint64
-	more    bool // the last example continues
+	more    bool // the last example continues in the next part
 	texts   textReader
 	prompts []ttc.Prompt
 }
