@@ -87,7 +87,7 @@ func (k Kind) String() string {
 	return nameOf(int(k), "unknown", "preference", "demonstration", "rollout", "distillation", "state")
 }
 
-// Record is one of *Preference, *Demonstration, *Rollout, *Distillation, *State.
+// Record is one of *Preference, *Demonstration, *Rollout, *Distillation and *State.
 type Record interface {
 	Kind() Kind
 	Header() *Head
@@ -193,7 +193,7 @@ type HintKind uint8
 // The kinds of hint.
 const (
 	Knowable  HintKind = iota // schemas, tool lists, formats, stated policies
-	Hindsight                 // facts about the environment, a sibling's solution
+	Hindsight                 // facts about the environment, or a sibling's solution
 )
 
 // Content is text or messages, inline or as a reference into the group.

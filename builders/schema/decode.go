@@ -33,7 +33,7 @@ func (s *Spec) decode(doc Document, node *yaml.Node, dst reflect.Value, opt Opti
 	}
 	s.fill(dst.Elem(), v)
 	broken := s.validate(doc, node, dst.Interface(), opt, fs)
-	for _, f := range slices.Backward(broken) { // remove later list entries first: earlier ones keep their positions
+	for _, f := range slices.Backward(broken) { // backwards, so that earlier list entries keep their positions
 		v = withoutKeys(v, yamldoc.SplitPointer(strings.TrimPrefix(f.Pointer, opt.Pointer)))
 	}
 	if broken != nil {

@@ -171,7 +171,7 @@ type content struct {
 }
 
 func contentOf(text string) *content {
-	const most = 4 << 20 // bytes of a result that is parsed
+	const most = 4 << 20 // maximum size in bytes of a result that is parsed
 	text = strings.TrimSpace(text)
 	return &content{text, sync.OnceValue(func() (v json.Raw) {
 		if len(text) <= most {

@@ -18,7 +18,7 @@ type Session struct {
 	ID     string
 	Task   string   // id shared by all trials of one problem; if empty, the session is a separate task
 	Trial  string   // identifies the trial
-	Reward *float64 // for the main agent's work; nil if absent
+	Reward *float64 // reward for the main agent's work; nil if absent
 
 	// MaxGiven limits the total number of messages in all calls' contexts. Each call counts its whole context.
 	MaxGiven int64

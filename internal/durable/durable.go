@@ -45,7 +45,7 @@ func Create(path string) (*File, error) {
 func temporary(dir string) (*os.File, error) {
 	for {
 		var random [8]byte
-		_, _ = rand.Read(random[:]) // never fails
+		_, _ = rand.Read(random[:]) // rand.Read never fails
 		f, err := os.OpenFile(filepath.Join(dir, mark+hex.EncodeToString(random[:])), os.O_CREATE|os.O_EXCL|os.O_RDWR,
 			0o644)
 		if errors.Is(err, fs.ErrExist) {

@@ -36,7 +36,7 @@ type upload interface {
 type Info struct {
 	Size    int64
 	ModTime time.Time // zero means unknown
-	ETag    string    // identifies its content; empty if unknown
+	ETag    string    // identifies the object's content; empty if unknown
 }
 
 // same reports whether two Infos describe the same state of an object.

@@ -17,7 +17,7 @@ const markVariable = "NATGO_PROCESS"
 // NewMark returns a unique mark.
 func NewMark() string {
 	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails
+	_, _ = rand.Read(b[:]) // rand.Read never fails
 	return hex.EncodeToString(b[:])
 }
 

@@ -10,7 +10,7 @@ import (
 const (
 	ExitCode  = "exit_code" // the exit code of a process, as shown by a harness
 	Status    = "status"    // a status or flag inside a JSON object
-	Exception = "exception" // an exception, a framework's wrapper, an error object
+	Exception = "exception" // an exception, a framework's wrapper or an error object
 	Message   = "message"   // wording typical of programs or services
 	Flag      = "flag"      // a protocol-defined flag on the result itself
 )

@@ -87,7 +87,7 @@ func (c Call) framedWithoutCode(text string, head, tail []string, depth int) (f 
 // screen reads the output of the last command on a terminal's screen. The prompt above the output may differ from the
 // one below it, because the command may have changed the folder.
 func (c Call) screen(text string, depth int) Verdict {
-	const longest = 4096 // bytes of a prompt and the command after it
+	const longest = 4096 // maximum length in bytes of a prompt and the command after it
 	for end := len(text); end > max(0, len(text)-4*window); {
 		start := strings.LastIndexByte(text[:end-1], '\n') + 1
 		var m []string

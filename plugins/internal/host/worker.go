@@ -30,7 +30,7 @@ type worker struct {
 func (w *worker) run() {
 	w.taken = make(chan struct{}, 1)
 	ctx := w.session.ctx
-	var backlog []*job // taken from the queue, sent unsuccessfully, and due to be resent in order
+	var backlog []*job // jobs taken from the queue and sent without success; they are resent in order
 	for {
 		wanted, err := w.instance.gate.share(ctx)
 		if err != nil {
