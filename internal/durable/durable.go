@@ -45,7 +45,7 @@ func Create(path string) (*File, error) {
 func temporary(dir string) (*os.File, error) {
 	for {
 		var random [8]byte
-		_, _ = rand.Read(random[:]) // never fails
+		_, _ = rand.Read(random[:]) // rand.Read never fails
 		f, err := os.OpenFile(filepath.Join(dir, mark+hex.EncodeToString(random[:])), os.O_CREATE|os.O_EXCL|os.O_RDWR,
 			0o644)
 		if errors.Is(err, fs.ErrExist) {
@@ -190,7 +190,7 @@ func WriteFile(path string, data []byte) error {
 	return write(Create, path, bytes.NewReader(data), (*File).Commit)
 }
 
-// WriteJSON writes a value as indented JSON, as WriteFile writes data.
+// WriteJSON is WriteFile for a value, which it writes as indented JSON.
 func WriteJSON(path string, v any) error {
 	text, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
@@ -215,7 +215,7 @@ func WriteOutput(path string, data []byte) error { return copyOutput(path, bytes
 // copyOutput copies r to a path given by the user; see Output.
 func copyOutput(path string, r io.Reader) error { return write(Output, path, r, (*File).Commit) }
 
-// CopyFile copies a file to path, as WriteOutput writes it.
+// CopyFile copies a file to a path given by the user; see Output.
 func CopyFile(path, from string) error {
 	in, err := Open(from)
 	if err != nil {
