@@ -189,7 +189,7 @@ func (s *summary) result(counts map[string]batch.Count) *Result {
 // subject describes an item in the ledger.
 type subject struct {
 	Drop   *ledger.Drop `json:",omitempty"` // the item's drop without unit, reason and detail
-	Task   *taskKey     `json:",omitempty"` // of a rollout
+	Task   *taskKey     `json:",omitempty"` // the task of a rollout; otherwise nil
 	Reward *float64     `json:",omitempty"`
 	TopK   *int         `json:",omitempty"` // the top_k that the rollout requests from a teacher
 }

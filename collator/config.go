@@ -61,10 +61,10 @@ type Config struct {
 	ByExample     bool // each row in a step is an example; needs Steps, Cumulative, Trajectory and Order.Added
 	// id that fills the space after a row's end; nil means the tokenizer's pad token or, without one, its eos token
 	PadID   *int64
-	Order   batch.Order // of the rows
+	Order   batch.Order // order of the rows
 	Workers int         // number of goroutines, which doesn't affect the output; 0 means 1
 
-	Advantages Advantages // rl
+	Advantages Advantages // rl: how rewards become advantages
 	// RenderedRollouts admits rollouts without token ids to rl, with ids made from their text, and rollouts from an
 	// unknown model. Their rows are marked, and have no log-probs for ids made from text. Set it only for trainers
 	// that accept such rows.

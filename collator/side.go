@@ -120,7 +120,7 @@ func retryable(r *cause) bool {
 type side struct {
 	batch.Side
 	proof    batch.Proof
-	messages []int // trained
+	messages []int // messages with trained tokens
 	sampled  bool  // all trained ids come from the source
 	given    bool  // some ids come from the source
 	cutOff   bool  // a trained turn was cut off when it was sampled

@@ -21,12 +21,12 @@ import (
 // by construction instead of being derived from lengths (D3, D6).
 //
 // The template determines the hint's tokens. The conversation up to the target is rendered as the model saw it, and
-// once more with the hint in it - as a system message, as a user message, or in the preceding message. If the second
-// text is the first with one piece inserted, that piece is the hint. A template fails this test if it raises an
-// exception, drops or moves the message, or changes any other text (Qwen 3's drops earlier reasoning after a user
-// message). Then the next mode is tried. A site for which all modes fail is refused. The tokens on both sides of the
-// hint's right edge must not merge: either an added token (a special one, or one like </tool_response>) is next to
-// the edge, or encoding the text on both sides together gives the same tokens as encoding it separately.
+// once more with the hint added as a system message, as a user message, or to the preceding message. If the second text
+// is the first with one piece inserted, that piece is the hint. A template fails this test if it raises an exception,
+// drops or moves the message, or changes any other text (Qwen 3's drops earlier reasoning after a user message). Then
+// the next mode is tried. A site for which all modes fail is refused. The tokens on both sides of the hint's right edge
+// must not merge: either an added token (a special one, or one like </tool_response>) is next to the edge, or encoding
+// the text on both sides together gives the same tokens as encoding it separately.
 //
 // The position may still be wrong. Many templates print every system message at the beginning, where the hint would
 // precede the whole history and be visible to every turn. Therefore, text from an earlier message must not lie
@@ -42,10 +42,10 @@ type splice struct {
 	target  int     // first token of the target turn
 	message int     // message of the target, as an index in the record
 	at      int     // the hint precedes this token of the student
-	ids     []int32 // of the hint
+	ids     []int32 // tokens of the hint
 	room    int     // extra tokens that must fit in the teacher's row, for a longer contrast or an omitted hint
 	text    string  // text of the hint's tokens, if it was checked
-	// tokens of a neutral hint and of another site's hint in its place; nil if missing or if it can't be placed there
+	// tokens of a neutral hint and of another site's hint, placed like this hint; nil if there is none or it can't be
 	neutral, contrast []int32
 	runs              []chat.Span // the target's tokens that are in the loss
 	mode              string
@@ -177,7 +177,7 @@ type hinted struct {
 	template.Result
 	given      *givenContext
 	lo, at, hi int
-	text       string // of the hint
+	text       string // text of the hint
 	limit      int    // the text after the hint must belong to this message or a later one
 }
 

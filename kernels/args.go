@@ -7,7 +7,7 @@ import (
 
 const (
 	block = 128  // the number of entries passed to a tile function is a multiple of this
-	tile  = 4096 // entries per call, which takes about 2 us
+	tile  = 4096 // maximum number of entries per call, which takes about 2 us
 )
 
 // tileArgs is the single argument of every tile function. kernels/_generate reads the offsets of its fields from this

@@ -13,7 +13,7 @@ type bucketJob struct {
 	table   *table // for terms of rows that are summed in float32; nil if beta is too close to an end
 	student *Matrix
 	sparse  *SparseTeacher // the teacher, if sparse
-	probs   []float64      // its probabilities, unless renormalised
+	probs   []float64      // the sparse teacher's probabilities, unless renormalised
 	teacher *Matrix        // the teacher, if dense; its support is the student's k largest entries
 	dense   Matrix         // teacher points to this field, to avoid an allocation
 	k       int

@@ -49,8 +49,8 @@ func (r *row) setApart(share float64) (rest remainder) {
 	return rest
 }
 
-// pick moves the heavy entries among m from entry i on; m is a multiple of block. It returns the student's largest
-// remaining exponential.
+// pick moves the heavy ones of the m entries starting at entry i to w.heavy; m is a multiple of block. It returns the
+// student's largest remaining exponential.
 func (r *row) pick(i, m int, threshold float32) (top float32) {
 	top = r.largestKept(i, m)
 	switch half := (m/2 + block - 1) &^ (block - 1); {
@@ -69,8 +69,8 @@ func (r *row) pick(i, m int, threshold float32) (top float32) {
 	return r.largestKept(i, block)
 }
 
-// second returns the values that a row keeps in addition to the student's exponentials, for m entries from entry i on.
-// They are the teacher's exponentials or the raw gradient.
+// second returns the values that a row keeps in addition to the student's exponentials, for the m entries starting at
+// entry i. They are the teacher's exponentials or the raw gradient.
 func (r *row) second(i, m int) []float32 {
 	if r.p.kind == klPass {
 		return r.raw(i)[:m]

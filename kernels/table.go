@@ -215,9 +215,10 @@ func sharedRate(x float64) float64 {
 	return -math.Log1p(math.Expm1(-x*geometricH*math.Ln2)/2) / math.Ln2 / geometricH
 }
 
-// rateTable tabulates sharedRate for tiles, the same for every beta inside (0,1): a row of segments' centres, then one
-// for the coefficients of each degree. Subtracting a constant from the student's rates subtracts a multiple of its
-// probability from all raw gradients, so the constants are kept in float64, too.
+// rateTable tabulates sharedRate for tiles. It is the same for every beta inside (0,1), and has a row of segments'
+// centres, followed by a row for the coefficients of each degree. Subtracting a constant from the student's rates
+// subtracts a multiple of the student's probability from all raw gradients, so the constant terms are kept in float64,
+// too.
 type rateTable struct {
 	rows     []float32
 	constant []float64

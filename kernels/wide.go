@@ -297,7 +297,7 @@ func (j *JSD) wideRow(
 	r.pass(mix, raw)
 	faintest := r.faintest(normS, normT)
 	if o.clipsElements() && faintest <= leastLog*math.Ln2 {
-		return res, false // clipping cuts its infinite summand, but the tile takes its weight for 0
+		return res, false // an infinite summand must be clipped, but the tiles treat its weight as 0
 	}
 	res.clipped = int(rows.sum(wideClipped))
 	if j.end && o.Clip == ClipElement && res.clipped == 0 {

@@ -11,7 +11,7 @@ import (
 // Assembled holds batches in memory, at most one per channel. Their lines contain no file name and no file hash.
 type Assembled struct {
 	Lines   []Line
-	tensors [][]tensors.Tensor // of each batch
+	tensors [][]tensors.Tensor // tensors of each batch
 	rows    map[string][]*Row  // rows by channel; nil unless each row of the file is an example
 	form    Form
 }

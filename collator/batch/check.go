@@ -298,7 +298,7 @@ func unpack(c *Channel, layout Layout, l *Line, all []tensors.Tensor) ([]*Row, e
 	return rows, r.err
 }
 
-// ownerBefore reports whether an owner has a negative end, and so owns no token.
+// ownerBefore reports whether an owner has a negative end, and therefore no tokens.
 func (m *Meta) ownerBefore() bool {
 	return slices.ContainsFunc(m.Proof, func(p Proof) bool {
 		return slices.ContainsFunc(p.Owners, func(o Owner) bool { return o.End < 0 })
@@ -312,7 +312,7 @@ func unpackSide(r *reader, l *Line, rows []*Row, side int, prefix string) error 
 	}
 	off := l.ignored()
 	if r.channel == RL || r.layout == Composer {
-		off = 0 // a mask
+		off = 0 // the labels are a mask
 	}
 	at := 0
 	for i, row := range rows {

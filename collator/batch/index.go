@@ -79,7 +79,7 @@ func (e *Effect) Amount() string {
 
 // BatchProof holds the data needed to check a batch as a whole; the data needed to check its rows is in row_info.
 type BatchProof struct {
-	SHA256      string  `json:"sha256"`      // of the file
+	SHA256      string  `json:"sha256"`      // hash of the file
 	Terminators []int32 `json:"terminators"` // ids that end a turn
 }
 

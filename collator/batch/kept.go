@@ -27,7 +27,7 @@ func (s *Spool) Divide(spec Spec, n int, part func(i int) (io.WriteCloser, error
 		out = nil
 		return err
 	}
-	advance := func(to int) error { // opens the parts up to this one; some may be empty
+	advance := func(to int) error { // opens the parts up to number to; some may stay empty
 		for at < to {
 			err := closeOut()
 			if at++; err == nil {

@@ -152,7 +152,7 @@ func (spec *Spec) writeJobs(
 		}
 		return spec.write(&j, all)
 	}
-	workers := max(1, spec.Workers) + 1 // one waits for the disk
+	workers := max(1, spec.Workers) + 1 // one more, because one usually waits for the disk
 	keys := map[string]bool{}
 	err := fanout.Ordered(ctx, workers, 2*workers, jobs, func() fanout.Worker[job, finished] {
 		return fanout.Worker[job, finished]{Work: write}

@@ -15,11 +15,11 @@ import (
 // Report is the result of a check.
 type Report struct {
 	Channel     string       `json:"channel"`
-	Compared    []string     `json:"compared"`    // terms
-	Entries     int          `json:"entries"`     // numbers compared
+	Compared    []string     `json:"compared"`    // names of the terms that were compared
+	Entries     int          `json:"entries"`     // number of entries compared
 	Differ      int          `json:"differ"`      // number of entries that differ
 	Differences []Difference `json:"differences"` // the first maxDifferences
-	Causes      []string     `json:"causes"`      // mistakes, each of which explains all differences in a term
+	Causes      []string     `json:"causes"`      // mistakes that each explain all differences in a term
 	Loss        Number       `json:"loss"`        // as computed by nat-go
 	Warnings    []string     `json:"warnings"`
 }

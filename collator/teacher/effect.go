@@ -36,7 +36,7 @@ type Measure struct {
 
 // Measured counts the outcomes of measuring hints.
 type Measured struct {
-	Sites int `json:"sites"` // measured
+	Sites int `json:"sites"` // sites that were measured
 	// sites that were also measured with a neutral hint; the others have no neutral hint
 	Neutral int     `json:"neutral"`
 	Mean    float64 `json:"mean_effect"` // nats per token in the right direction beyond the neutral hint

@@ -32,11 +32,11 @@ type Weighed struct {
 	Sites    int     `json:"sites"`               // sites with logits
 	Below    int     `json:"below,omitempty"`     // sites with a mean divergence below Least, even if already dropped
 	WrongWay int     `json:"wrong_way,omitempty"` // sites whose hint moves the target the wrong way, even if dropped
-	Mean     float64 `json:"mean_jsd"`            // over sites
+	Mean     float64 `json:"mean_jsd"`            // mean divergence over sites
 	// mean over sites of log p(target | hint) - log p(target), in nats per token
 	Change   float64 `json:"mean_change"`
 	Kernel   Kernel  `json:"kernel"`             // work of the JSD kernel
-	Scorer   *Scored `json:"scorer,omitempty"`   // the program's
+	Scorer   *Scored `json:"scorer,omitempty"`   // requests to the program that computes the logits
 	Unscored int     `json:"unscored,omitempty"` // sites without logits
 }
 

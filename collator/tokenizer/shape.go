@@ -40,7 +40,7 @@ const (
 type shape struct {
 	parts map[string]wire.Raw // top level of the file
 	model map[string]wire.Raw
-	vocab map[string]int32 // the model's own
+	vocab map[string]int32 // the model's vocabulary, without added tokens
 	added []addedToken     // in file order, with the ids that the library assigns
 	size  int              // Hugging Face's len(tokenizer): the number of distinct tokens, including added ones
 
@@ -174,7 +174,8 @@ func packVocabulary(tokens []string, ids []int32) map[string]int32 {
 	return out
 }
 
-// checkMerges checks that the right side of each merge starts with the prefix that BPE cuts off without looking.
+// checkMerges checks that the right side of each merge is valid UTF-8 after the prefix is cut off. BPE cuts off as many
+// bytes as the prefix has, without checking that they are the prefix.
 func (s *shape) checkMerges() error {
 	prefix, _ := s.model["continuing_subword_prefix"].Text()
 	if prefix == "" {
@@ -426,7 +427,8 @@ func (s *shape) continued() map[string]wire.Raw {
 
 // continueSteps rewrites the two settings in the library that depend on whether a piece is the first of its text:
 // Metaspace with prepend_scheme "first" adds its prefix only there, and offset trimming with add_prefix_space keeps a
-// leading space only there. For later pieces they become "never" and false. It reports whether there was one.
+// leading space only there. For later pieces, continueSteps sets them to "never" and false. It reports whether it
+// changed a setting.
 func continueSteps(part string, node any) (changed bool) {
 	switch node := node.(type) {
 	case []any:

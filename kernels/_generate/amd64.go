@@ -136,7 +136,7 @@ func groupSize(operands []any) int {
 // memory holds the vectors of a group one after another.
 type memory struct {
 	first Mem
-	bytes int // of a vector
+	bytes int // size of a vector
 }
 
 func (m memory) at(j int) Mem { return m.first.Offset(j * m.bytes) }
@@ -284,8 +284,8 @@ func (g *generator) largest(path string, width lanes, d dtype, v []VecPhysical) 
 	g.VMAXPS(v[2], v[0], v[0])
 }
 
-// finish is the body of a finish tile: it leaves (g + q*qk) * gk in v, for four vectors at a time, and passes on the
-// memory for the results. begin is called before the loop.
+// finish writes the body of a finish tile, which computes (g + q*qk) * gk in v, four vectors at a time. begin is called
+// before the loop, and results is called with the memory for the results.
 func (g *generator) finish(n lanes, v []VecPhysical, qk, gk VecPhysical, begin func(), results func(out memory)) {
 	kept, raw, out, end, i := RDI, RSI, RBX, RCX, RAX
 	g.move("kept g out n", kept, raw, out, end)

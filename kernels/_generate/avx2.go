@@ -220,7 +220,7 @@ func (g *generator) klVectors256(d dtype, gradient string, p pointers, entry int
 
 // second256 is the second pass without a gradient: two vectors interleaved, twice per step.
 type second256 struct {
-	table256 // its odds are the argument within the segment, and its sign the original D
+	table256 // odds becomes the argument within the segment, and sign holds the original D
 	d        dtype
 	p        pointers
 	// Each slice holds two vectors. student becomes the larger side's log2 probability, and teacher the segment. larger
