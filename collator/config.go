@@ -57,7 +57,7 @@ type Config struct {
 	Weight        Weight
 	Layout        batch.Layout
 	Form          batch.Form
-	Steps         bool // also write step files, with all channels of a step; needs the composer layout and equal width
+	Steps         bool // also write step files, which combine all channels; needs the composer layout and equal width
 	ByExample     bool // each row in a step is an example; needs Steps, Cumulative, Trajectory and Order.Added
 	// id that fills the space after a row's end; nil means the tokenizer's pad token or, without one, its eos token
 	PadID   *int64

@@ -45,7 +45,8 @@ type splice struct {
 	ids     []int32 // tokens of the hint
 	room    int     // extra tokens that must fit in the teacher's row, for a longer contrast or an omitted hint
 	text    string  // text of the hint's tokens, if it was checked
-	// tokens of a neutral hint and of another site's hint, placed like this hint; nil if there is none or it can't be
+	// neutral and contrast hold the tokens of a neutral hint and of another site's hint, each placed like this hint. They
+	// are nil if there is no such hint or it can't be placed there.
 	neutral, contrast []int32
 	runs              []chat.Span // the target's tokens that are in the loss
 	mode              string
@@ -307,7 +308,7 @@ func (w *worker) noPlace(before string, student *side, target int) string {
 // separately.
 func (w *worker) joins(hinted *hinted, q int, piece, tail []int32) bool {
 	if len(tail) == 0 {
-		return false // the turn follows the piece directly
+		return false // there is no text between the piece and the turn
 	}
 	both, r := w.encodePart(&hinted.Result, q, len(hinted.Text))
 	return r == nil && len(both) == len(piece)+len(tail) && slices.Equal(both[:len(piece)], piece) &&
@@ -477,7 +478,7 @@ func (w *worker) checkTeacher(hinted *hinted, from int, s *splice) *cause {
 func (w *worker) leaksTokens(hint string, student *side, s *splice) bool {
 	w.enc.Reset()
 	if err := w.cfg.Tokenizer.EncodeRow(&w.enc, hint, nil); err != nil {
-		return false // the hint is refused elsewhere
+		return false // a hint that can't be encoded is refused elsewhere
 	}
 	var target []int32
 	for _, r := range s.runs {

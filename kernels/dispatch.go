@@ -42,7 +42,8 @@ type tileSet struct {
 	// like keep, but accurate to within float64 rounding; may be nil
 	exact [3]tileFunc
 
-	// a pass over both sides, with references -nls, -nlt; may be nil. sum = lift sum 2^yt, sumG = sum 2^ys, kl, klAbs
+	// a pass over both sides, with references -nls and -nlt; may be nil. sum = lift sum 2^yt, sumG = sum 2^ys; it also
+	// sets kl and klAbs
 	kl [3]tileFunc
 	// like kl, but for a gradient: kept gets the student's exponentials; keptT gets t's exponentials if the student is
 	// s (klForward), and 2^yt (yt-ys) if the student is t (klReverse); all values of t are lifted

@@ -117,7 +117,7 @@ func gridOf[T int64 | float32](
 // spare holds the cells of written grids, so that grids don't take new memory for each batch.
 var spare sync.Pool // of *[]int64
 
-// cellsOf returns n cells with any content.
+// cellsOf returns n cells with undefined content.
 func cellsOf[T int64 | float32](n int) []T {
 	const step = 1 << 15
 	if _, reused := any(T(0)).(int64); !reused || n < step {

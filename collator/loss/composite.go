@@ -69,7 +69,7 @@ type Batch struct {
 // the whole. Add up the Steps of all micro-batches and pass the sum to each call. A zero Step means that the batch is
 // the whole step.
 type Step struct {
-	GRPO float64 // sum of row weights, each times the row's token count, 1 (0 if empty) or MaxTokens, by Reduction
+	GRPO float64 // sum of row weights times, by Reduction, the row's token count, 1 (0 if empty) or MaxTokens
 	DPO  float64 // sum of the pairs' weights
 	SDPO float64 // sum of pair weights
 }

@@ -41,7 +41,7 @@ type Options struct {
 // are used.
 type Vocabulary struct {
 	Fingerprint string  // fingerprint of the tokenizer
-	Size        int     // number of ids; 0 means unknown
+	Size        int     // exclusive upper limit of ids; 0 means unknown
 	Probes      []Probe // texts for which the server's ids must equal nat-go's
 	Assume      bool    // trust the server's vocabulary without comparing ids
 }

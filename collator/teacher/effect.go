@@ -36,10 +36,9 @@ type Measure struct {
 
 // Measured counts the outcomes of measuring hints.
 type Measured struct {
-	Sites int `json:"sites"` // sites that were measured
-	// sites that were also measured with a neutral hint; the others have no neutral hint
-	Neutral int     `json:"neutral"`
-	Mean    float64 `json:"mean_effect"` // nats per token in the right direction beyond the neutral hint
+	Sites   int     `json:"sites"`       // sites for which a measurement was attempted
+	Neutral int     `json:"neutral"`     // sites among them that have a neutral hint
+	Mean    float64 `json:"mean_effect"` // mean of Effect.Net, in nats per token, in the right direction
 	// lower and upper bounds on the divergence, derived from the best k tokens and averaged over the measured sites
 	Lower float64 `json:"mean_jsd_lower"`
 	Upper float64 `json:"mean_jsd_upper"`

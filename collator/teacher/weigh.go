@@ -19,7 +19,7 @@ type Weighing struct {
 	// Dumps is a folder with one file per batch, named after the batch, that contains student_logits and teacher_logits
 	// [P, V].
 	Dumps    string
-	Scoring  *Scoring // a program that computes the logits, in place of Dumps
+	Scoring  *Scoring // a program that computes the logits; used instead of Dumps
 	Spread   bool     // spread each site's weight over its pairs in proportion to their divergence
 	Least    float64  // sites with a smaller mean divergence get weight 0; 0 means no limit
 	WrongWay bool     // a site whose hint moves the target the wrong way gets weight 0

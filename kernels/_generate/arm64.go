@@ -49,7 +49,7 @@ var neonOps = map[string]uint32{
 	"bic":    0x4E601C00,
 }
 
-// neonMnemonics are the three-operand instructions that the assembler has. fmla adds a*b to d, bsl selects a where d is
+// neonMnemonics are the three-operand instructions that the assembler has. fmla adds a*b to d; bsl selects a where d is
 // set and b elsewhere.
 var neonMnemonics = map[string]string{"fmla": "VFMLA", "bsl": "VBSL", "orr": "VORR", "add": "VADD", "sub": "VSUB"}
 

@@ -127,8 +127,8 @@ type geometric512 struct {
 	centre, coefficient, widens VecPhysical // scratch
 }
 
-// oddsGroup is a group of four vectors. odds is |D|, then the argument within its segment; segment selects the segment,
-// then holds the larger side's probability.
+// oddsGroup is a group of four vectors. odds is |D|, and then the argument within its segment. segment selects the
+// segment, and then holds the larger side's probability.
 type oddsGroup struct{ odds, segment, psi []VecPhysical }
 
 func (g *generator) jsdGeometric512(d dtype) {
