@@ -15,7 +15,7 @@ import (
 
 // Result describes the batches that Collate wrote.
 type Result struct {
-	Counts   map[string]batch.Count // by "channel/split"
+	Counts   map[string]batch.Count // counts by "channel/split"
 	Accounts []ledger.Account       // accounts for the collate stage, in records, turns, sites and keys
 	Stats    Stats
 	Steps    int // step files

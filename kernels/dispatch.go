@@ -17,8 +17,8 @@ type tileSet struct {
 	jsd  [3]tileFunc // sum = loss in log2 units, max = largest |D|
 	even [3]tileFunc // like jsd, but for beta 1/2; may be nil
 
-	// like sum, but stores the exponentials in kept, for the passes of a gradient, whose sums are relative to the
-	// teacher's normaliser
+	// like sum, but stores the exponentials in kept for the later passes of a gradient. The sums of these passes are
+	// relative to the teacher's normaliser.
 	keep     [3]tileFunc
 	keepsMax bool        // keep, klForward and klReverse set max to the largest value in kept
 	grad     [3]tileFunc // like jsd; also g = raw gradient, sumG = its sum, clipped = number of clipped entries

@@ -131,7 +131,7 @@ func segment(d float64) (int, float64) {
 	return i & (segments - 1), d - centre
 }
 
-// at evaluates the polynomial.
+// at evaluates the piece's polynomial at f.
 func (p *piece) at(f float64) float64 {
 	c := &p.c
 	return ((((((((c[8]*f+c[7])*f+c[6])*f+c[5])*f+c[4])*f+c[3])*f+c[2])*f + c[1]) * f) + c[0]

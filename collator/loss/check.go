@@ -20,7 +20,7 @@ type Report struct {
 	Differ      int          `json:"differ"`      // number of entries that differ
 	Differences []Difference `json:"differences"` // the first maxDifferences
 	Causes      []string     `json:"causes"`      // mistakes that each explain all differences in a term
-	Loss        Number       `json:"loss"`        // as computed by nat-go
+	Loss        Number       `json:"loss"`        // the loss as computed by nat-go
 	Warnings    []string     `json:"warnings"`
 }
 
@@ -187,7 +187,7 @@ type grid struct {
 	name    string
 	side    *Tokens
 	trained []bool
-	yours   []float64 // nil means not provided
+	yours   []float64 // nil if the script provides none
 	ours    []float64
 	at      [][]float64 // nat-go's values of the term, from the logits at each position in elsewhere
 }

@@ -53,7 +53,7 @@ type SDPO struct {
 	Student, Teacher kernels.Matrix
 	// TopK holds the teacher's top log-probs and replaces Teacher. The other tokens form one bucket.
 	TopK *kernels.SparseTeacher
-	// temperature at which TopK was computed, which the SDPO temperature must equal; servers use 1
+	// the temperature at which TopK was computed (servers use 1); the SDPO temperature must be the same
 	TopKTemperature float64
 	PairWeight      []float32 // [P] or nil
 }

@@ -14,7 +14,7 @@ import (
 // finder finds added tokens in text as tokenizers' AddedVocabulary::find_matches does: it takes leftmost-longest
 // matches, and then applies single_word, lstrip and rstrip.
 type finder struct {
-	tokens []addedToken // by content
+	tokens []addedToken // added tokens, sorted by content
 	first  [256]bool    // bytes with which an added token can start
 	lone   bool         // all added tokens start with the same byte
 }

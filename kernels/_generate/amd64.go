@@ -19,7 +19,7 @@ type generator struct {
 	*build.Context
 	number       numbers
 	args         gotypes.Component // the struct that the function's argument points to
-	wide, narrow *constants        // for AVX-512 and AVX2
+	wide, narrow *constants        // constants for AVX-512 and AVX2
 }
 
 // amd64Tiles builds the tile functions of both paths.
