@@ -350,8 +350,8 @@ func (b *sideBuilder) mask(ranges []chat.Span, owners []*turns.Turn) *cause {
 	return nil
 }
 
-// train adds the tokens of a rendered range, except redaction tags, which must not be imitated, and parts of turns that
-// are context.
+// train adds the tokens of a rendered range. It omits redaction tags, which must not be imitated, and parts of turns
+// that are context.
 func (b *sideBuilder) train(run, of chat.Span, message int) {
 	from := run.Start
 	add := func(end int) {

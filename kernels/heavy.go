@@ -7,9 +7,9 @@ import (
 
 // The gradient of an entry is G - q sum G, with G = q*rate. If a few entries hold most of the student's probability,
 // the two terms cancel: a token at 0.999 has a gradient of a thousandth of either term, or less. Such entries are
-// heavy. They are removed from the passes, whose sums then cover only the other entries, and are computed in float64.
-// A multiple of q is subtracted from their G and from every G in the sum, usually the one that makes the heaviest
-// entry's G 0. This doesn't change any gradient, because all q add up to 1.
+// heavy. They are computed in float64 and removed from the passes, whose sums then cover only the other entries. A
+// multiple of q is subtracted from their G and from every G in the sum, usually the one that makes the heaviest entry's
+// G 0. This doesn't change any gradient, because all q add up to 1.
 
 // heavy is an entry that is computed in float64: its index, the student's probability, its loss, and the free
 // derivative of that loss.

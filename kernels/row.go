@@ -189,7 +189,7 @@ func (w *worker) normaliser(
 			i += m
 			continue
 		}
-		if f.raised || !f.raise() { // a NaN or an infinity
+		if f.raised || !f.raise() { // the row contains NaN, an infinity, or an entry too large for a reference
 			return norm{}
 		}
 		i = 0
@@ -905,7 +905,7 @@ func (j *JSD) slowRow(w *worker, s, t unsafe.Pointer, d DType, n int, grad []flo
 		res.exact = true
 		return res
 	}
-	of := d // type of s
+	of := d // element type of s
 	var put func(i int, g float64)
 	if grad != nil { // grad may be the student's own memory: gather first
 		z := make([]float64, n)

@@ -270,7 +270,8 @@ const (
 // edge returns the |D| at which segment i of n begins: each exponent of 1+|D| has n/4 segments.
 func edge(i, n int) float64 { return math.Ldexp(1+float64(i%(n/4))/float64(n/4), i/(n/4)) - 1 }
 
-// slot returns the place of segment i of n in a table, made of the exponent and the first fraction bits of 1+|D|.
+// slot returns the place of segment i of n in a table. It is computed from the exponent and the first fraction bits of
+// 1+|D|.
 func slot(i, n int) int {
 	return int(math.Float32bits(float32(1+edge(i, n)))>>(25-bits.Len(uint(n/2)))) & (n - 1)
 }

@@ -29,7 +29,7 @@ func (e *TooLarge) Error() string {
 
 // Mixed is the error for rows of a channel that need different columns because only some have known log-probs.
 type Mixed struct {
-	Channel, With, Without string // With and Without are example ids, of a row with log-probs and a row without
+	Channel, With, Without string // With and Without are the example ids of a row with log-probs and a row without
 }
 
 func (e *Mixed) Error() string {

@@ -400,8 +400,9 @@ func (p *plane) row(i, after, rows int) (start, end int, err error) {
 	return after, after + n, nil
 }
 
-// rowIDs returns the ids in a row's cells, each of which must be in the vocabulary, up to the first cell whose mask
-// isn't 1. If sides have equal widths, a row may have gaps, where the teacher has a hint.
+// rowIDs returns the ids in a row's cells, each of which must be in the vocabulary. It stops at the first cell whose
+// mask isn't 1 or, if the sides have equal widths, skips the cells whose mask isn't 1, because such a row may have gaps
+// where the teacher has a hint.
 func (l *Line) rowIDs(prefix string, row int, cells, mask []int64) ([]int32, error) {
 	end := len(cells)
 	for end > 0 && mask != nil && mask[end-1] != 1 {

@@ -40,8 +40,8 @@ type Line struct {
 	Examples  []string `json:"examples"`  // example ids, indexed by row_example
 	Sites     []Site   `json:"sites"`
 	RowInfo   []Meta   `json:"row_info"` // one per row
-	// Reference is the fingerprint of the source of the ref_ columns, which consists of the model, tokenizer, template
-	// and length limit.
+	// Reference is the fingerprint of the model, tokenizer, template and length limit with which the ref_ columns were
+	// computed.
 	Reference string     `json:"reference,omitempty"`
 	Proof     BatchProof `json:"proof"`
 }

@@ -228,9 +228,9 @@ func (r *Row) Prompts() (chosen, rejected int, same bool) {
 // Encoded is a row for a spool. It holds the row's encoding, or the location where the encoding is stored. Rows are
 // encoded in parallel by the workers that make them, and are then added to the spool one by one.
 //
-// A caller that stores encodings elsewhere gets them from Append, which also sets Sum, and stores each Encoded as JSON.
-// After reading the JSON back, the caller sets File and Offset, and also Ordinal and Group unless they were known when
-// the row was made.
+// A caller that stores encodings elsewhere calls Append, which also sets Sum, and then stores the Encoded as JSON.
+// After reading the JSON back, it sets File and Offset, and also Ordinal and Group unless they were known when the row
+// was made.
 type Encoded struct {
 	entry
 	data []byte // nil if the encoding is stored elsewhere

@@ -123,8 +123,8 @@ func readRows(of []entry, read fetch) ([]*Row, error) {
 const maxSides = 2
 
 // entry holds the facts about a row that are needed for planning batches, and where its encoding is stored. Encoded
-// entries sort in the order in which batches are made, which is by channel, split and variant, then shuffled or in row
-// order.
+// entries sort in the order in which batches are made, which is by channel, split and variant. Within these, entries
+// are shuffled or in row order.
 type entry struct {
 	Channel   uint8 `json:"-"`
 	Split     Split `json:"-"`

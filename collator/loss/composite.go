@@ -263,7 +263,7 @@ func (g *GRPO) run(o Options, step Step, grads *Gradients, m *Metrics) error {
 	m.count(st)
 	po := o.GRPO
 	po.Denominator = cmp.Or(step.GRPO, stepOf(Batch{GRPO: g}, o).GRPO)
-	if po.Reduction == kernels.PerConstant && po.Denominator == 0 { // nothing counts
+	if po.Reduction == kernels.PerConstant && po.Denominator == 0 { // no token is counted
 		po.Denominator = 1
 	}
 	up := make([]float64, len(tok))

@@ -215,7 +215,7 @@ func (m *Measured) enter(p *Probed, o *Outcome) {
 	m.Mean, m.Lower, m.Upper = m.sum[0]/n, m.sum[1]/n, m.sum[2]/n
 }
 
-// judge returns the reason for dropping a site, which is empty if the site is kept, and the details.
+// judge returns the reason for dropping a site, and the details. The reason is empty if the site is kept.
 func (m *Measure) judge(o *Outcome, rep *Measured) (reason ledger.Reason, detail string) {
 	if o.Err != nil {
 		return o.Reason, o.Err.Error()

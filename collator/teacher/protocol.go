@@ -60,8 +60,8 @@ func askVLLM(o *Options, s Sequence) any {
 }
 
 // answerVLLM reads choices[0].prompt_logprobs, a list with one entry per token. The first entry is null. Each of the
-// others has the form {id: {logprob, rank, ...}} and holds the k best tokens and the actual token, which may be one of
-// them, in no particular order. An entry without its own token shows that the server scored another sequence.
+// others has the form {id: {logprob, rank, ...}} and holds, in no particular order, the k best tokens and the actual
+// token, which may be one of them. An entry without its own token shows that the server scored another sequence.
 // (vllm/v1/engine/logprobs.py; prompt log-probs are raw at any temperature, and -inf is sent as -9999.)
 func answerVLLM(o *Options, s Sequence, body wire.Raw) ([]raw, error) {
 	choice, err := element(body, "choices")

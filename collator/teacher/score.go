@@ -143,7 +143,7 @@ func support(entries []Entry, vocab int) ([]Entry, error) {
 	return unique, nil
 }
 
-// byLogProb orders by probability, highest first, then by id.
+// byLogProb orders entries by probability, highest first, then by id.
 func byLogProb(a, b Entry) int {
 	return cmp.Or(cmp.Compare(b.LogProb, a.LogProb), cmp.Compare(a.ID, b.ID))
 }

@@ -106,7 +106,7 @@ func independent(s *shape) bool {
 		!trims(s.parts["post_processor"])
 }
 
-// trims reports whether a post-processor may trim white space from offsets, which can depend on a token's position.
+// trims reports whether a post-processor may trim white space from offsets. Trimming can depend on a token's position.
 func trims(step wire.Raw) bool {
 	processors, _ := step.Get("processors")
 	for inner := range processors.Elements() {

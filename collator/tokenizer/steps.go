@@ -252,8 +252,8 @@ func (c *patternCheck) repeat(item *group) (wrong string) {
 }
 
 // quantifier reads "*", "+" or "{m,n}" at i. It reports whether the quantifier is unbounded, where it ends, and its
-// largest count, which is 1 if it lacks counts and -1 if a count has more than four digits. A "{" that doesn't start a
-// quantifier is a plain character.
+// largest count. The count is 1 if the quantifier lacks counts, and -1 if one has more than four digits. A "{" that
+// doesn't start a quantifier is a plain character.
 func quantifier(pattern string, i int) (unbounded bool, end, count int) {
 	if pattern[i] != '{' {
 		return true, i, 1

@@ -82,14 +82,15 @@ func (g *generator) arg(field string) Mem {
 	return f.Addr
 }
 
-// move moves fields of the function's argument, which are separated by spaces, into registers.
+// move moves fields of the function's argument into registers. The fields' names are separated by spaces.
 func (g *generator) move(fields string, to ...Register) {
 	for i, field := range strings.Fields(fields) {
 		g.MOVQ(g.arg(field), to[i])
 	}
 }
 
-// broadcast copies fields of the function's argument, which are separated by spaces, into all lanes of vectors.
+// broadcast copies fields of the function's argument into all lanes of vectors. The fields' names are separated by
+// spaces.
 func (g *generator) broadcast(fields string, to ...VecPhysical) {
 	for i, field := range strings.Fields(fields) {
 		g.VBROADCASTSS(g.arg(field), to[i])

@@ -279,7 +279,8 @@ func (g *generator) degree256(even bool) int {
 	return g.number("signedDegree")
 }
 
-// twice256 is the loop of a second pass, whose body handles two vectors, starting at an entry. A step runs it twice.
+// twice256 writes the loop of a second pass. body handles two vectors, starting at an entry, and each step runs it
+// twice.
 func (g *generator) twice256(d dtype, p pointers, body func(entry int)) {
 	g.loop(p.i, p.n, 32, func() {
 		g.prefetch256(d, p)
