@@ -136,7 +136,7 @@ func (q *bucketJob) split(w *worker, row int, next nextRow, res *rowResult, s *s
 	if !renorm {
 		t.restZ = s.rest
 		if math.IsInf(of.rest, -1) && q.teacher == nil {
-			// only if requested, because the teacher's probabilities may not sum to 1
+			// only if requested, because the teacher's probabilities might not sum to 1
 			t.bregman = q.opt.Clip == ClipBregman
 		}
 		t.student.add(s.rest, s.restProb)

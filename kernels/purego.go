@@ -111,7 +111,7 @@ func pureExact(a *tileArgs, d DType) {
 // segment returns the index of the pieces for D and the argument of their polynomials.
 func segment(d float64) (int, float64) {
 	const end, far, magic = segments/2 - 1.0/64, 1e30, 3 << 51
-	if !(d > -far) { // also NaN, from -Inf - -Inf: any finite value will do, because the weight is 0
+	if !(d > -far) { // also true of NaN, from -Inf - -Inf; any finite value will do, because the weight is 0
 		d = -far
 	} else if d > far {
 		d = far

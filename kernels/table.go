@@ -217,8 +217,8 @@ func sharedRate(x float64) float64 {
 
 // rateTable tabulates sharedRate for tiles. It is the same for every beta inside (0,1), and has a row of segments'
 // centres, followed by a row for the coefficients of each degree. Subtracting a constant from the student's rates
-// subtracts a multiple of the student's probability from all raw gradients, so the constant terms are kept in float64,
-// too.
+// subtracts a multiple of the student's probability from all raw gradients. The constant terms are kept in float64,
+// too, so that plus can add such a constant before rounding.
 type rateTable struct {
 	rows     []float32
 	constant []float64
