@@ -133,7 +133,7 @@ func (e *Encoder) verlTask(dst []byte, r *builders.Resolved, prompt []ttc.Node, 
 	if state {
 		dst = json.AppendASCII(append(dst, `, "state": `...), cmp.Or(string(r.Record.Header().Metadata), "{}"))
 	}
-	e.lone = loneSurrogate(dst[start:]) // escapes in tools are not seen, because they are escaped again
+	e.lone = loneSurrogate(dst[start:]) // this misses those in tools, whose escapes are escaped again
 	return append(dst, "}}"...)
 }
 
