@@ -118,7 +118,8 @@ func (t *tasks) score(how Advantages, s *batch.Scored) {
 
 // encode encodes the statistics used to score rows; decode reads them back.
 func (t *tasks) encode() []byte {
-	b, _ := binary.Append(nil, binary.LittleEndian, append([]moments{t.all}, t.list...)) // of fixed size
+	// Values of fixed size can always be encoded.
+	b, _ := binary.Append(nil, binary.LittleEndian, append([]moments{t.all}, t.list...))
 	return b
 }
 

@@ -15,7 +15,7 @@ import (
 
 // Result describes the batches that Collate wrote.
 type Result struct {
-	Counts   map[string]batch.Count // by "channel/split"
+	Counts   map[string]batch.Count // counts by "channel/split"
 	Accounts []ledger.Account       // accounts for the collate stage, in records, turns, sites and keys
 	Stats    Stats
 	Steps    int // step files
@@ -189,7 +189,7 @@ func (s *summary) result(counts map[string]batch.Count) *Result {
 // subject describes an item in the ledger.
 type subject struct {
 	Drop   *ledger.Drop `json:",omitempty"` // the item's drop without unit, reason and detail
-	Task   *taskKey     `json:",omitempty"` // of a rollout
+	Task   *taskKey     `json:",omitempty"` // the task of a rollout; otherwise nil
 	Reward *float64     `json:",omitempty"`
 	TopK   *int         `json:",omitempty"` // the top_k that the rollout requests from a teacher
 }

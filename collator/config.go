@@ -57,14 +57,14 @@ type Config struct {
 	Weight        Weight
 	Layout        batch.Layout
 	Form          batch.Form
-	Steps         bool // also write step files, with all channels of a step; needs the composer layout and equal width
+	Steps         bool // also write step files, which combine all channels; needs the composer layout and equal width
 	ByExample     bool // each row in a step is an example; needs Steps, Cumulative, Trajectory and Order.Added
 	// id that fills the space after a row's end; nil means the tokenizer's pad token or, without one, its eos token
 	PadID   *int64
-	Order   batch.Order // of the rows
+	Order   batch.Order // order of the rows
 	Workers int         // number of goroutines, which doesn't affect the output; 0 means 1
 
-	Advantages Advantages // rl
+	Advantages Advantages // rl: how rewards become advantages
 	// RenderedRollouts admits rollouts without token ids to rl, with ids made from their text, and rollouts from an
 	// unknown model. Their rows are marked, and have no log-probs for ids made from text. Set it only for trainers
 	// that accept such rows.

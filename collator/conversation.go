@@ -109,7 +109,7 @@ func shortID(id string) string {
 	return hexSum(id)[:shortIDLength]
 }
 
-// shortenIDs shortens the ids in a message, which must own its calls, and reports whether any changed.
+// shortenIDs shortens the ids in a message and reports whether any changed. The message must own its calls.
 func shortenIDs(m *chat.Message) (mapped bool) {
 	shorten := func(id *string) {
 		long := *id

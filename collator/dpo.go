@@ -303,7 +303,7 @@ func (w *worker) promptIDs(p *promptOf, r *turns.Renderer, cut string) ([]int32,
 	case refusal != nil:
 		return nil, refusal
 	case len(ids) == 0:
-		return nil, refuse(EmptyPromptTokens, "the prompt has no tokens") // D17
+		return nil, refuse(EmptyPromptTokens, "the prompt has no tokens") // DEFECTS.md, D17
 	case cut == "" && p.ids == nil:
 		p.ids = map[*turns.Renderer][]int32{r: ids}
 	case cut == "":

@@ -60,7 +60,7 @@ type stepRows struct {
 	sum    *summary
 	budget int // maximum number of tokens in a batch
 	rows   map[builders.Kind][]rowAtPlace
-	tokens map[builders.Kind]int // of all sides
+	tokens map[builders.Kind]int // number of tokens on all sides
 
 	ordinal int64 // ordinal of the next item
 }

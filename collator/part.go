@@ -16,7 +16,7 @@ type part uint8
 const (
 	wholeTurn part = iota
 	reasoning
-	text  // without reasoning
+	text  // the content, apart from any reasoning
 	calls // tool calls
 	// answer is a whole turn without its reasoning; the template's text before the reasoning is in the loss.
 	answer

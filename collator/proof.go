@@ -83,8 +83,8 @@ func (b *sideBuilder) cutOut(t *turns.Turn) string {
 	return ""
 }
 
-// decodesTo reports whether tokens [from, to) decode to text, or to a canonically equivalent Unicode string, because
-// many tokenizers normalise accented letters.
+// decodesTo reports whether tokens [from, to) decode to text. Canonically equivalent Unicode strings count as equal,
+// because many tokenizers normalise accented letters.
 func (b *sideBuilder) decodesTo(from, to int, text string) bool {
 	if b.w.decodesTo(b.ids[from:to], text) {
 		return true

@@ -83,7 +83,7 @@ func share(outcomes []outcome) {
 	}
 }
 
-// count appends a record's rows to group. If the rows are in batches, as kept says, count also adds their cost to s.
+// count appends a record's rows to group. If kept is set, the rows are in batches, and count also adds their cost to s.
 func (s *sharing) count(o *counts, kept bool, group []sharedRow) []sharedRow {
 	for i := range o.Made {
 		r := &o.Made[i]

@@ -120,7 +120,7 @@ func retryable(r *cause) bool {
 type side struct {
 	batch.Side
 	proof    batch.Proof
-	messages []int // trained
+	messages []int // messages with trained tokens
 	sampled  bool  // all trained ids come from the source
 	given    bool  // some ids come from the source
 	cutOff   bool  // a trained turn was cut off when it was sampled
@@ -350,8 +350,8 @@ func (b *sideBuilder) mask(ranges []chat.Span, owners []*turns.Turn) *cause {
 	return nil
 }
 
-// train adds the tokens of a rendered range, except redaction tags, which must not be imitated, and parts of turns that
-// are context.
+// train adds the tokens of a rendered range. It omits redaction tags, which must not be imitated, and parts of turns
+// that are context.
 func (b *sideBuilder) train(run, of chat.Span, message int) {
 	from := run.Start
 	add := func(end int) {

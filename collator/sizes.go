@@ -13,7 +13,7 @@ var Limits = [...]int{4096, 8192, 16384, 32768, 65536, 131072}
 // Sizes counts rows by length in tokens, before any cutting. The length of a row is the length of its longest side.
 type Sizes struct {
 	Rows int64              `json:"rows"`
-	Fit  [len(Limits)]int64 `json:"fit"` // for each of Limits, the number of rows that fit uncut
+	Fit  [len(Limits)]int64 `json:"fit"` // number of rows that fit uncut into each of Limits
 	// length of the longest row in tokens, which is the smallest max_length that fits all rows
 	Max int `json:"max"`
 }

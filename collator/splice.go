@@ -21,12 +21,12 @@ import (
 // by construction instead of being derived from lengths (D3, D6).
 //
 // The template determines the hint's tokens. The conversation up to the target is rendered as the model saw it, and
-// once more with the hint in it - as a system message, as a user message, or in the preceding message. If the second
-// text is the first with one piece inserted, that piece is the hint. A template fails this test if it raises an
-// exception, drops or moves the message, or changes any other text (Qwen 3's drops earlier reasoning after a user
-// message). Then the next mode is tried. A site for which all modes fail is refused. The tokens on both sides of the
-// hint's right edge must not merge: either an added token (a special one, or one like </tool_response>) is next to
-// the edge, or encoding the text on both sides together gives the same tokens as encoding it separately.
+// once more with the hint added as a system message, as a user message, or to the preceding message. If the second text
+// is the first with one piece inserted, that piece is the hint. A template fails this test if it raises an exception,
+// drops or moves the message, or changes any other text (Qwen 3's drops earlier reasoning after a user message). Then
+// the next mode is tried. A site for which all modes fail is refused. The tokens on both sides of the hint's right edge
+// must not merge: either an added token (a special one, or one like </tool_response>) is next to the edge, or encoding
+// the text on both sides together gives the same tokens as encoding it separately.
 //
 // The position may still be wrong. Many templates print every system message at the beginning, where the hint would
 // precede the whole history and be visible to every turn. Therefore, text from an earlier message must not lie
@@ -42,10 +42,11 @@ type splice struct {
 	target  int     // first token of the target turn
 	message int     // message of the target, as an index in the record
 	at      int     // the hint precedes this token of the student
-	ids     []int32 // of the hint
+	ids     []int32 // tokens of the hint
 	room    int     // extra tokens that must fit in the teacher's row, for a longer contrast or an omitted hint
 	text    string  // text of the hint's tokens, if it was checked
-	// tokens of a neutral hint and of another site's hint in its place; nil if missing or if it can't be placed there
+	// neutral and contrast hold the tokens of a neutral hint and of another site's hint, each placed like this hint. They
+	// are nil if there is no such hint or it can't be placed there.
 	neutral, contrast []int32
 	runs              []chat.Span // the target's tokens that are in the loss
 	mode              string
@@ -177,7 +178,7 @@ type hinted struct {
 	template.Result
 	given      *givenContext
 	lo, at, hi int
-	text       string // of the hint
+	text       string // text of the hint
 	limit      int    // the text after the hint must belong to this message or a later one
 }
 
@@ -307,7 +308,7 @@ func (w *worker) noPlace(before string, student *side, target int) string {
 // separately.
 func (w *worker) joins(hinted *hinted, q int, piece, tail []int32) bool {
 	if len(tail) == 0 {
-		return false // the turn follows the piece directly
+		return false // there is no text between the piece and the turn
 	}
 	both, r := w.encodePart(&hinted.Result, q, len(hinted.Text))
 	return r == nil && len(both) == len(piece)+len(tail) && slices.Equal(both[:len(piece)], piece) &&
@@ -477,7 +478,7 @@ func (w *worker) checkTeacher(hinted *hinted, from int, s *splice) *cause {
 func (w *worker) leaksTokens(hint string, student *side, s *splice) bool {
 	w.enc.Reset()
 	if err := w.cfg.Tokenizer.EncodeRow(&w.enc, hint, nil); err != nil {
-		return false // the hint is refused elsewhere
+		return false // a hint that can't be encoded is refused elsewhere
 	}
 	var target []int32
 	for _, r := range s.runs {

@@ -19,7 +19,7 @@ type madeSide struct {
 	lost   []cause         // reasons why turns that should be in the loss are not
 	short  bool            // whether any text was cut out
 	kept   bool            // see keptFiller
-	prompt string          // of a preference, the text before the first trained turn
+	prompt string          // for a preference, the text before the first trained turn
 }
 
 // rollout makes the rows of one conversation, either a single row or one per trained turn. turnsRefused lists the
@@ -109,8 +109,8 @@ func unlikeSampled(message int) *cause {
 }
 
 // trajectory makes one row from a conversation. If no renderer renders all trained turns as they were sampled, Auto
-// makes no row, and the other units train on only the turns that the first renderer renders so. If there are none,
-// refusal gives the reason.
+// makes no row, and the other units train only on the turns that the first renderer renders as sampled. If there are
+// none, refusal gives the reason.
 func (w *worker) trajectory(m *material, fit fitter) (one *madeSide, refusal *cause) {
 	var shown *view // the first view, or the one in which all turns are as sampled
 	var bad []int   // turns of shown that are not as sampled

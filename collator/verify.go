@@ -28,8 +28,8 @@ type Turns struct {
 
 // Problem is a problem that Verify found.
 type Problem struct {
-	File string // relative to batches/
-	Row  int    // -1 for the whole batch
+	File string // path relative to batches/
+	Row  int    // row in the batch, or -1 for the whole batch
 	Text string
 }
 
@@ -89,7 +89,7 @@ type verifier struct {
 	tok    *tokenizer.Tokenizer
 	report *Report
 	files  map[string]bool
-	ends   map[string]ends // by channel
+	ends   map[string]ends // counts by channel
 }
 
 func (v *verifier) problem(l *batch.Line, row int, format string, a ...any) {

@@ -7,7 +7,7 @@ import (
 
 const (
 	block = 128  // the number of entries passed to a tile function is a multiple of this
-	tile  = 4096 // entries per call, which takes about 2 us
+	tile  = 4096 // maximum number of entries per call, which takes about 2 us
 )
 
 // tileArgs is the single argument of every tile function. kernels/_generate reads the offsets of its fields from this
@@ -18,7 +18,7 @@ type tileArgs struct {
 	out   unsafe.Pointer // gradient, float32
 	kept  unsafe.Pointer // 2^(kx - ref) of the student, or of the side that the first pass reads; float32
 	keptT unsafe.Pointer // like kept, for the teacher
-	odds  unsafe.Pointer // scratch space for 128 float32
+	odds  unsafe.Pointer // scratch space for 128 float32 values
 	n     int
 	tab   unsafe.Pointer
 	pfs   unsafe.Pointer // first address to prefetch during the pass, in the next row of s

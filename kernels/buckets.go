@@ -13,7 +13,7 @@ type bucketJob struct {
 	table   *table // for terms of rows that are summed in float32; nil if beta is too close to an end
 	student *Matrix
 	sparse  *SparseTeacher // the teacher, if sparse
-	probs   []float64      // its probabilities, unless renormalised
+	probs   []float64      // the sparse teacher's probabilities, unless renormalised
 	teacher *Matrix        // the teacher, if dense; its support is the student's k largest entries
 	dense   Matrix         // teacher points to this field, to avoid an allocation
 	k       int
@@ -136,7 +136,7 @@ func (q *bucketJob) split(w *worker, row int, next nextRow, res *rowResult, s *s
 	if !renorm {
 		t.restZ = s.rest
 		if math.IsInf(of.rest, -1) && q.teacher == nil {
-			// only if requested, because the teacher's probabilities may not sum to 1
+			// only if requested, because the teacher's probabilities might not sum to 1
 			t.bregman = q.opt.Clip == ClipBregman
 		}
 		t.student.add(s.rest, s.restProb)

@@ -17,8 +17,8 @@ type tileSet struct {
 	jsd  [3]tileFunc // sum = loss in log2 units, max = largest |D|
 	even [3]tileFunc // like jsd, but for beta 1/2; may be nil
 
-	// like sum, but stores the exponentials in kept, for the passes of a gradient, whose sums are relative to the
-	// teacher's normaliser
+	// like sum, but stores the exponentials in kept for the later passes of a gradient. The sums of these passes are
+	// relative to the teacher's normaliser.
 	keep     [3]tileFunc
 	keepsMax bool        // keep, klForward and klReverse set max to the largest value in kept
 	grad     [3]tileFunc // like jsd; also g = raw gradient, sumG = its sum, clipped = number of clipped entries
@@ -42,7 +42,8 @@ type tileSet struct {
 	// like keep, but accurate to within float64 rounding; may be nil
 	exact [3]tileFunc
 
-	// a pass over both sides, with references -nls, -nlt; may be nil. sum = lift sum 2^yt, sumG = sum 2^ys, kl, klAbs
+	// a pass over both sides, with references -nls and -nlt; may be nil. sum = lift sum 2^yt, sumG = sum 2^ys; it also
+	// sets kl and klAbs
 	kl [3]tileFunc
 	// like kl, but for a gradient: kept gets the student's exponentials; keptT gets t's exponentials if the student is
 	// s (klForward), and 2^yt (yt-ys) if the student is t (klReverse); all values of t are lifted

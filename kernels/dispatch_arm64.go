@@ -2,7 +2,7 @@
 
 package kernels
 
-// assemblyPaths returns NEON, which is part of every arm64 processor, as are the half-precision conversions.
+// assemblyPaths returns NEON. Every arm64 processor has NEON and the half-precision conversions.
 func assemblyPaths() []*tileSet {
 	packed := func(t *table) [][]float32 { return t.packed }
 	return []*tileSet{{

@@ -7,9 +7,9 @@ import (
 
 // The gradient of an entry is G - q sum G, with G = q*rate. If a few entries hold most of the student's probability,
 // the two terms cancel: a token at 0.999 has a gradient of a thousandth of either term, or less. Such entries are
-// heavy. They are removed from the passes, whose sums then cover only the other entries, and are computed in float64.
-// A multiple of q is subtracted from their G and from every G in the sum, usually the one that makes the heaviest
-// entry's G 0. This doesn't change any gradient, because all q add up to 1.
+// heavy. They are computed in float64 and removed from the passes, whose sums then cover only the other entries. A
+// multiple of q is subtracted from their G and from every G in the sum, usually the one that makes the heaviest entry's
+// G 0. This doesn't change any gradient, because all q add up to 1.
 
 // heavy is an entry that is computed in float64: its index, the student's probability, its loss, and the free
 // derivative of that loss.
@@ -49,8 +49,8 @@ func (r *row) setApart(share float64) (rest remainder) {
 	return rest
 }
 
-// pick moves the heavy entries among m from entry i on; m is a multiple of block. It returns the student's largest
-// remaining exponential.
+// pick moves the heavy ones of the m entries starting at entry i to w.heavy; m is a multiple of block. It returns the
+// student's largest remaining exponential.
 func (r *row) pick(i, m int, threshold float32) (top float32) {
 	top = r.largestKept(i, m)
 	switch half := (m/2 + block - 1) &^ (block - 1); {
@@ -69,8 +69,8 @@ func (r *row) pick(i, m int, threshold float32) (top float32) {
 	return r.largestKept(i, block)
 }
 
-// second returns the values that a row keeps in addition to the student's exponentials, for m entries from entry i on.
-// They are the teacher's exponentials or the raw gradient.
+// second returns the values that a row keeps in addition to the student's exponentials, for the m entries starting at
+// entry i. They are the teacher's exponentials or the raw gradient.
 func (r *row) second(i, m int) []float32 {
 	if r.p.kind == klPass {
 		return r.raw(i)[:m]

@@ -278,8 +278,8 @@ type run struct {
 	support bucketJob // like dense, for a divergence on a support
 	probs   []float64 // a sparse teacher's probabilities
 	seen    []uint64  // a bitmap of the vocabulary, all zero between checks
-	factor  float64   // of each row's gradient
-	weights []float32 // of the rows, or nil
+	factor  float64   // factor of each row's gradient
+	weights []float32 // weights of the rows; may be nil
 	taken   atomic.Int64
 	wg      sync.WaitGroup
 }

@@ -124,7 +124,7 @@ type logProbJob struct {
 	l     *LogProb
 	b     *LogProbBatch
 	out   *LogProbOutput
-	scale []float64 // [rows] upstream
+	scale []float64 // [rows] derivative of the loss with respect to the row's log-probability
 }
 
 func (q *logProbJob) explain(row int) error { return explain(row, q.b.Logits.Cols, &q.b.Logits, nil) }

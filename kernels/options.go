@@ -118,7 +118,7 @@ func (o *Options) clipToken(r *rowResult) (flat bool) {
 	case r.loss > o.ClipValue:
 		r.loss, r.clipped = o.ClipValue, 1
 		return true
-	case r.loss < 0: // rounding of a KL
+	case r.loss < 0: // a KL may be negative due to rounding
 		r.loss = 0
 		return true
 	}

@@ -7,7 +7,7 @@ type PreferenceKind uint8
 
 // The losses of the DPO family.
 const (
-	Sigmoid PreferenceKind = iota // -(1-s) log sigma(beta m) - s log sigma(-beta m), s the label smoothing
+	Sigmoid PreferenceKind = iota // -(1-s) log sigma(beta m) - s log sigma(-beta m), where s is the label smoothing
 	IPO                           // (m - 1/(2 beta))^2
 	Hinge                         // max(0, 1 - beta m), gradient 0 at the kink
 )
@@ -28,7 +28,7 @@ type PreferenceOptions struct {
 type Pairs struct {
 	PolicyChosen, PolicyRejected       []float64
 	ReferenceChosen, ReferenceRejected []float64
-	Weights                            []float64 // or nil
+	Weights                            []float64 // may be nil
 }
 
 // PairResult is the result for one pair of a preference loss. With the policy's log-probabilities pc and pr and the

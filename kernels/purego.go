@@ -111,7 +111,7 @@ func pureExact(a *tileArgs, d DType) {
 // segment returns the index of the pieces for D and the argument of their polynomials.
 func segment(d float64) (int, float64) {
 	const end, far, magic = segments/2 - 1.0/64, 1e30, 3 << 51
-	if !(d > -far) { // also NaN, from -Inf - -Inf: any finite value will do, because the weight is 0
+	if !(d > -far) { // also true of NaN, from -Inf - -Inf; any finite value will do, because the weight is 0
 		d = -far
 	} else if d > far {
 		d = far
@@ -131,7 +131,7 @@ func segment(d float64) (int, float64) {
 	return i & (segments - 1), d - centre
 }
 
-// at evaluates the polynomial.
+// at evaluates the piece's polynomial at f.
 func (p *piece) at(f float64) float64 {
 	c := &p.c
 	return ((((((((c[8]*f+c[7])*f+c[6])*f+c[5])*f+c[4])*f+c[3])*f+c[2])*f + c[1]) * f) + c[0]

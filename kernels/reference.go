@@ -103,7 +103,7 @@ func entryTerms(a, b, d, beta float64, bregman bool) (l, g float64) {
 	return l, g
 }
 
-// forwardTerms is like entryTerms, for beta 0, KL(p||q). near is set if d is small.
+// forwardTerms is like entryTerms, for beta 0, which gives KL(p||q). near is set if d is small.
 func forwardTerms(q, p, d float64, near, bregman bool) (l, g float64) {
 	if p > 0 { // log p is neither -Inf nor so low that p underflows to 0
 		l = p * d
@@ -120,7 +120,7 @@ func forwardTerms(q, p, d float64, near, bregman bool) (l, g float64) {
 	return l, g
 }
 
-// reverseTerms is like entryTerms, for beta 1, KL(q||p). near is set if d is small.
+// reverseTerms is like entryTerms, for beta 1, which gives KL(q||p). near is set if d is small.
 func reverseTerms(q, p, d float64, near, bregman bool) (l, g float64) {
 	if q == 0 {
 		if bregman {

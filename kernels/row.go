@@ -189,7 +189,7 @@ func (w *worker) normaliser(
 			i += m
 			continue
 		}
-		if f.raised || !f.raise() { // a NaN or an infinity
+		if f.raised || !f.raise() { // the row contains NaN, an infinity, or an entry too large for a reference
 			return norm{}
 		}
 		i = 0
@@ -493,8 +493,8 @@ func (r *row) choose(k passKind) {
 	}
 }
 
-// end computes a row for beta 0 or 1 in a single pass. ok is false if that isn't accurate enough, as for nearly equal
-// sides.
+// end computes a row for beta 0 or 1 in a single pass. ok is false if the result isn't accurate enough, for example
+// because the sides are nearly equal.
 func (r *row) end(grad []float32, scale float64) (res rowResult, ok bool) {
 	res, ok = r.onePassKL(grad != nil)
 	switch {
@@ -550,7 +550,7 @@ const (
 	lossPass  passKind = iota
 	entryPass          // the loss and the gradient of each entry, which it may clip
 	ratePass           // the gradient and the loss, inaccurate where the sides are nearly equal
-	klPass             // no second pass: the first is enough
+	klPass             // no second pass, because the first one suffices
 )
 
 // passOf returns the kind of second pass to try first for a row.
@@ -905,7 +905,7 @@ func (j *JSD) slowRow(w *worker, s, t unsafe.Pointer, d DType, n int, grad []flo
 		res.exact = true
 		return res
 	}
-	of := d // type of s
+	of := d // element type of s
 	var put func(i int, g float64)
 	if grad != nil { // grad may be the student's own memory: gather first
 		z := make([]float64, n)

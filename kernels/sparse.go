@@ -177,7 +177,7 @@ func (j *SparseJSD) Run(b *SparseBatch, out *Output) (Stats, error) {
 	defer j.pool.put(r)
 	err := b.check(r, j.rest)
 	if err == nil {
-		err = out.check(&b.Student) // not before b.check, because it reads the student's memory
+		err = out.check(&b.Student) // after b.check, because it reads the student's memory
 	}
 	if err != nil || b.Student.Rows == 0 {
 		return Stats{}, err

@@ -215,9 +215,10 @@ func sharedRate(x float64) float64 {
 	return -math.Log1p(math.Expm1(-x*geometricH*math.Ln2)/2) / math.Ln2 / geometricH
 }
 
-// rateTable tabulates sharedRate for tiles, the same for every beta inside (0,1): a row of segments' centres, then one
-// for the coefficients of each degree. Subtracting a constant from the student's rates subtracts a multiple of its
-// probability from all raw gradients, so the constants are kept in float64, too.
+// rateTable tabulates sharedRate for tiles. It is the same for every beta inside (0,1), and has a row of segments'
+// centres, followed by a row for the coefficients of each degree. Subtracting a constant from the student's rates
+// subtracts a multiple of the student's probability from all raw gradients. The constant terms are kept in float64,
+// too, so that plus can add such a constant before rounding.
 type rateTable struct {
 	rows     []float32
 	constant []float64
@@ -269,7 +270,8 @@ const (
 // edge returns the |D| at which segment i of n begins: each exponent of 1+|D| has n/4 segments.
 func edge(i, n int) float64 { return math.Ldexp(1+float64(i%(n/4))/float64(n/4), i/(n/4)) - 1 }
 
-// slot returns the place of segment i of n in a table, made of the exponent and the first fraction bits of 1+|D|.
+// slot returns the place of segment i of n in a table. It is computed from the exponent and the first fraction bits of
+// 1+|D|.
 func slot(i, n int) int {
 	return int(math.Float32bits(float32(1+edge(i, n)))>>(25-bits.Len(uint(n/2)))) & (n - 1)
 }

@@ -55,7 +55,7 @@ const (
 	wideExps  = 10
 	wideLogs  = 7
 
-	// the sums, relative to wideSums
+	// indices of the sums, relative to wideSums
 	wideClipped  = 0
 	wideFarthest = 1 // not a sum, but the smallest -|D|
 	wideP        = 2
@@ -297,7 +297,7 @@ func (j *JSD) wideRow(
 	r.pass(mix, raw)
 	faintest := r.faintest(normS, normT)
 	if o.clipsElements() && faintest <= leastLog*math.Ln2 {
-		return res, false // clipping cuts its infinite summand, but the tile takes its weight for 0
+		return res, false // an infinite summand must be clipped, but the tiles treat its weight as 0
 	}
 	res.clipped = int(rows.sum(wideClipped))
 	if j.end && o.Clip == ClipElement && res.clipped == 0 {
@@ -322,8 +322,8 @@ func (j *JSD) wideRow(
 	return res, true
 }
 
-// finish subtracts the mean from raw gradients, which are float32, and scales them to unit. If they cancel, the tiles
-// run again with the mean. largest is the student's largest probability.
+// finish subtracts the mean from the float32 raw gradients, and scales them to unit. If they cancel, the tiles run
+// again with the mean. largest is the student's largest probability.
 func (r *wideRow) finish(f tileFunc, raw, grad []float32, unit, largest float64) {
 	w, mean := r.w, r.w.rows.sum(wideFree)
 	w.setFactors(unit, -mean)

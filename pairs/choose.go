@@ -19,9 +19,9 @@ type Strategy string
 const (
 	Exhaustive  Strategy = "exhaustive"    // every pair
 	BestVsWorst Strategy = "best_vs_worst" // the best against the worst
-	Adjacent    Strategy = "adjacent"      // each against the first candidate with the next lower score
+	Adjacent    Strategy = "adjacent"      // each candidate against the first one with the next lower score
 	BestVsRest  Strategy = "best_vs_rest"  // the best against every other
-	Threshold   Strategy = "threshold"     // each at or above the threshold against each below it
+	Threshold   Strategy = "threshold"     // each candidate at or above the threshold against each one below it
 	RandomK     Strategy = "random_k"      // K pairs, drawn by a hash of the seed and the keys
 )
 

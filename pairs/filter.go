@@ -138,9 +138,9 @@ func (f *Filtered) leaks(all []ttc.Candidate, turn []int, cfg FilterConfig) []in
 	return kept
 }
 
-// addedAnswers reports, for each candidate, whether an answer at the end of its prompt was added there after
-// sampling. It was not if another candidate has the same prompt and a different output or, with keepEndings, if all
-// have the same prompt.
+// addedAnswers reports, for each candidate, whether an answer at the end of its prompt was added there after sampling.
+// It wasn't added if another candidate has the same prompt and a different output or, with keepEndings, if all have the
+// same prompt.
 func addedAnswers(all []ttc.Candidate, turn []int, keepEndings bool) []bool {
 	numbers, n := numbered(all, turn)
 	outputs, differ := make([]string, n), make([]bool, n)

@@ -11,7 +11,7 @@ import (
 // Assembled holds batches in memory, at most one per channel. Their lines contain no file name and no file hash.
 type Assembled struct {
 	Lines   []Line
-	tensors [][]tensors.Tensor // of each batch
+	tensors [][]tensors.Tensor // tensors of each batch
 	rows    map[string][]*Row  // rows by channel; nil unless each row of the file is an example
 	form    Form
 }
@@ -29,7 +29,7 @@ func (e *TooLarge) Error() string {
 
 // Mixed is the error for rows of a channel that need different columns because only some have known log-probs.
 type Mixed struct {
-	Channel, With, Without string // With and Without are example ids, of a row with log-probs and a row without
+	Channel, With, Without string // With and Without are the example ids of a row with log-probs and a row without
 }
 
 func (e *Mixed) Error() string {

@@ -74,7 +74,8 @@ func (h hints) combine(rollouts []*Row) []*Row {
 	return out
 }
 
-// exampleTensors makes a step file's tensors except its pairs. Without hints, the file has no teacher columns.
+// exampleTensors makes the tensors of a step file except those of its pairs. Without hints, the file has no teacher
+// columns.
 func exampleTensors(rows []*Row, form Form, pad int64) []tensors.Tensor {
 	if !slices.ContainsFunc(rows, func(r *Row) bool { return len(r.Meta.Sites) > 0 }) {
 		return assemble(RL, rows, Composer, form.forChannel(RL, Composer), pad)

@@ -57,7 +57,7 @@ type assembly struct {
 	rows    []*Row
 	layout  Layout
 	form    Form
-	seqs    [][]*Side // of each side
+	seqs    [][]*Side // sequences on each side
 	width   []int     // width T of each side
 }
 
@@ -117,7 +117,7 @@ func gridOf[T int64 | float32](
 // spare holds the cells of written grids, so that grids don't take new memory for each batch.
 var spare sync.Pool // of *[]int64
 
-// cellsOf returns n cells with any content.
+// cellsOf returns n cells with undefined content.
 func cellsOf[T int64 | float32](n int) []T {
 	const step = 1 << 15
 	if _, reused := any(T(0)).(int64); !reused || n < step {
@@ -126,7 +126,7 @@ func cellsOf[T int64 | float32](n int) []T {
 	if old, ok := spare.Get().(*[]int64); ok && cap(*old) >= n {
 		return any((*old)[:n]).([]T)
 	}
-	return make([]T, n, (n+step-1)/step*step) // with room for batches of similar sizes
+	return make([]T, n, (n+step-1)/step*step) // rounded up, so that a slightly larger batch can reuse the memory
 }
 
 // reuse makes the memory of a batch's grids available to later batches.
@@ -238,7 +238,7 @@ func (a *assembly) labelGrid(side int) tensors.Tensor {
 	})
 }
 
-// maskGrid returns a grid in which cell i-before is 1 for each trained token i. Other cells have the value of off.
+// maskGrid returns a grid in which cell i-before is 1 for each trained token i. Other cells hold off.
 func (a *assembly) maskGrid(name string, side, before int, off int64) tensors.Tensor {
 	return a.grid(name, side, off, func(cells []int64, s *Side) {
 		for _, r := range s.Trained {

@@ -298,7 +298,7 @@ func unpack(c *Channel, layout Layout, l *Line, all []tensors.Tensor) ([]*Row, e
 	return rows, r.err
 }
 
-// ownerBefore reports whether an owner has a negative end, and so owns no token.
+// ownerBefore reports whether an owner has a negative end, and therefore no tokens.
 func (m *Meta) ownerBefore() bool {
 	return slices.ContainsFunc(m.Proof, func(p Proof) bool {
 		return slices.ContainsFunc(p.Owners, func(o Owner) bool { return o.End < 0 })
@@ -312,7 +312,7 @@ func unpackSide(r *reader, l *Line, rows []*Row, side int, prefix string) error 
 	}
 	off := l.ignored()
 	if r.channel == RL || r.layout == Composer {
-		off = 0 // a mask
+		off = 0 // the labels are a mask
 	}
 	at := 0
 	for i, row := range rows {
@@ -400,8 +400,9 @@ func (p *plane) row(i, after, rows int) (start, end int, err error) {
 	return after, after + n, nil
 }
 
-// rowIDs returns the ids in a row's cells, each of which must be in the vocabulary, up to the first cell whose mask
-// isn't 1. If sides have equal widths, a row may have gaps, where the teacher has a hint.
+// rowIDs returns the ids in a row's cells, each of which must be in the vocabulary. It stops at the first cell whose
+// mask isn't 1 or, if the sides have equal widths, skips the cells whose mask isn't 1, because such a row may have gaps
+// where the teacher has a hint.
 func (l *Line) rowIDs(prefix string, row int, cells, mask []int64) ([]int32, error) {
 	end := len(cells)
 	for end > 0 && mask != nil && mask[end-1] != 1 {

@@ -12,13 +12,13 @@ import (
 // 	dpo   dpo_chosen_ and dpo_rejected_ + the same three and response_mask,
 // 	      [dpo_chosen_ref_logprobs dpo_rejected_ref_logprobs]
 //
-// It also has reward_null, group and the row_ columns, which that trainer does not use. An sdpo row is one site or,
-// if hints accumulate, which requires a form with EqualWidth, all sites in a rollout's row. Both sides end with the
+// It also has reward_null, group and the row_ columns, which that trainer does not use. An sdpo row is one site. If
+// hints accumulate, which requires a form with EqualWidth, it is all sites in a rollout's row. Both sides end with the
 // last target and differ only in the hints. sdpo_loss_mask has the teacher's shape. It is 1 where the logits predict
-// the target, and 0 elsewhere, or the ignore index with SignedMask. The student's logits for the same token are at
-// the same distance from the end of its row. In a form with EqualWidth, the student is padded where the teacher has a
-// hint, so a token's position is the same on both sides. No token attends to that padding, and position_ids skip it,
-// so it has no effect.
+// the target, and 0 elsewhere, or the ignore index with SignedMask. The student's logits for the same token are at the
+// same distance from the end of its row. In a form with EqualWidth, the student is padded where the teacher has a hint,
+// so a token's position is the same on both sides. No token attends to that padding, and position_ids skip it, so it
+// has no effect.
 
 // lossMask is the name of the tensor that replaces the pair table.
 const lossMask = "sdpo_loss_mask"

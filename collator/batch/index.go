@@ -40,8 +40,8 @@ type Line struct {
 	Examples  []string `json:"examples"`  // example ids, indexed by row_example
 	Sites     []Site   `json:"sites"`
 	RowInfo   []Meta   `json:"row_info"` // one per row
-	// Reference is the fingerprint of the source of the ref_ columns, which consists of the model, tokenizer, template
-	// and length limit.
+	// Reference is the fingerprint of the model, tokenizer, template and length limit with which the ref_ columns were
+	// computed.
 	Reference string     `json:"reference,omitempty"`
 	Proof     BatchProof `json:"proof"`
 }
@@ -79,7 +79,7 @@ func (e *Effect) Amount() string {
 
 // BatchProof holds the data needed to check a batch as a whole; the data needed to check its rows is in row_info.
 type BatchProof struct {
-	SHA256      string  `json:"sha256"`      // of the file
+	SHA256      string  `json:"sha256"`      // hash of the file
 	Terminators []int32 `json:"terminators"` // ids that end a turn
 }
 

@@ -27,7 +27,7 @@ func (s *Spool) Divide(spec Spec, n int, part func(i int) (io.WriteCloser, error
 		out = nil
 		return err
 	}
-	advance := func(to int) error { // opens the parts up to this one; some may be empty
+	advance := func(to int) error { // opens the parts up to number to; some may stay empty
 		for at < to {
 			err := closeOut()
 			if at++; err == nil {
@@ -82,7 +82,7 @@ func (spec *Spec) readJob(in io.Reader) (j job, err error) {
 	if head.Rows < 1 || head.Rows > maxBatchRows {
 		return j, errSpool
 	}
-	var rows []entry // grows as rows are read, so a large number alone doesn't take memory
+	var rows []entry // grows as rows are read, so a large row count alone doesn't take memory
 	for range head.Rows {
 		var e entry
 		if err := binary.Read(in, binary.BigEndian, &e); err != nil || int(e.Channel) >= len(channels) {

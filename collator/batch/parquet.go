@@ -7,9 +7,10 @@ import (
 	"github.com/nat-go/nat-go/internal/tensors"
 )
 
-// WriteParquet writes a split's sft rows as Parquet, one record per row, in batch order. The columns are input_ids and
-// labels, which TRL's SFTTrainer uses directly instead of retokenising the text, row_weight, and the example's id. dir
-// is the folder of the index. Every batch is checked as it is read (see Read). WriteParquet returns the number of rows.
+// WriteParquet writes a split's sft rows as Parquet, one record per row, in batch order. The columns are input_ids,
+// labels, row_weight, and the example's id. TRL's SFTTrainer uses input_ids and labels directly instead of tokenising
+// the text again. dir is the folder of the index. Every batch is checked as it is read (see Read). WriteParquet returns
+// the number of rows.
 func WriteParquet(w io.Writer, dir string, split Split) (rows int64, err error) {
 	columns := []tensors.Column{
 		{Name: "input_ids", Kind: tensors.Int64List},

@@ -100,7 +100,7 @@ type Sampling struct {
 
 // Scored holds the data that the rl channel adds to a row.
 type Scored struct {
-	Reward    float64 `json:"reward"` // 0 where Null
+	Reward    float64 `json:"reward"` // 0 if Null
 	Null      bool    `json:"null"`   // the rollout was not scored
 	Group     int64   `json:"group"`  // task number, in order of first appearance
 	Advantage float64 `json:"advantage"`
@@ -228,8 +228,9 @@ func (r *Row) Prompts() (chosen, rejected int, same bool) {
 // Encoded is a row for a spool. It holds the row's encoding, or the location where the encoding is stored. Rows are
 // encoded in parallel by the workers that make them, and are then added to the spool one by one.
 //
-// A caller that stores an encoding elsewhere uses Append, which sets Sum, keeps the row's facts as JSON, and sets File
-// and Offset after reading the JSON. It also sets Ordinal and Group unless they were known when the row was made.
+// A caller that stores encodings elsewhere calls Append, which also sets Sum, and then stores the Encoded as JSON.
+// After reading the JSON back, it sets File and Offset, and also Ordinal and Group unless they were known when the row
+// was made.
 type Encoded struct {
 	entry
 	data []byte // nil if the encoding is stored elsewhere
@@ -288,7 +289,7 @@ func appendRow(dst []byte, r *Row) ([]byte, error) {
 	return c.Buf, nil
 }
 
-// row decodes an encoding by appendRow.
+// row decodes an encoding made by appendRow.
 func (e *entry) row(b []byte) (*Row, error) {
 	room := int64(rowRoom * len(b))
 	c, r, meta := coder.Reader(b, &room), &Row{}, []byte(nil)
@@ -309,7 +310,8 @@ func (e *entry) row(b []byte) (*Row, error) {
 	return r, nil
 }
 
-// rowRoom is the maximum memory that a row's lists take, per byte of the encoding. Sides without tokens take most.
+// rowRoom is the maximum memory that a row's lists take, per byte of the encoding. Sides without tokens take the most
+// memory.
 const rowRoom = 24
 
 // codeRow codes a row, whose Meta is encoded as JSON.

@@ -16,8 +16,8 @@ type RowSite struct {
 	Site       int    `json:"site"` // index in the record's sites
 	HintSHA256 string `json:"hint_sha256"`
 	Kind       string `json:"kind"`   // knowable, hindsight
-	Class      string `json:"class"`  // of the error
-	Source     string `json:"source"` // of the hint
+	Class      string `json:"class"`  // class of the error
+	Source     string `json:"source"` // source of the hint
 	Target     string `json:"target"` // failed_turn, next_turn
 	// Mode is how the hint is placed in the context: system, user, append, line, prepend, lead or below; or NoHint in a
 	// control run.

@@ -33,7 +33,7 @@ type Spool struct {
 	entries *extsort.Sorter
 	order   Order
 	read    fetch
-	bytes   int64 // of all encodings
+	bytes   int64 // size of all encodings
 }
 
 // fetch reads a row's encoding from where it is stored. It may use the memory of the Encoded.
@@ -123,15 +123,15 @@ func readRows(of []entry, read fetch) ([]*Row, error) {
 const maxSides = 2
 
 // entry holds the facts about a row that are needed for planning batches, and where its encoding is stored. Encoded
-// entries sort in the order in which batches are made, which is by channel, split and variant, then shuffled or in row
-// order.
+// entries sort in the order in which batches are made, which is by channel, split and variant. Within these, entries
+// are shuffled or in row order.
 type entry struct {
 	Channel   uint8 `json:"-"`
 	Split     Split `json:"-"`
 	Variant   uint8
 	Hash      uint64           `json:"-"`
 	Row       int64            `json:"-"` // number of the row in the spool
-	Bytes     uint32           // of the encoding
+	Bytes     uint32           // size of the encoding
 	Width     [maxSides]uint32 // tokens of the longest sequence on each side
 	Sequences [maxSides]uint32 // number of sequences on each side
 	Sum       uint64           // xxh3 hash of an encoding stored elsewhere, which the reader verifies

@@ -155,7 +155,7 @@ func CheckSteps(dir string) (listed []string, problems []StepProblem, err error)
 type stepMaker struct {
 	dir     string
 	plan    [][]*Line      // the batches of each step
-	numbers map[string]int // of steps made, by split
+	numbers map[string]int // number of steps made so far, by split
 	hints   hints          // for steps by example, the sdpo rows that aren't in any step yet; otherwise nil
 	form    Form           // form of the sdpo batches
 }
@@ -329,7 +329,7 @@ func (j *joint) tensors() []tensors.Tensor {
 	return out
 }
 
-// channels returns each row's channel: 0 rl, 1 sdpo.
+// channels returns each row's channel: 0 for rl, 1 for sdpo.
 func (j *joint) channels() tensors.Tensor {
 	var v []int64
 	for _, p := range j.parts {

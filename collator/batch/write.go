@@ -75,7 +75,7 @@ func (l Layout) forChannel(c *Channel) Layout {
 type Spec struct {
 	Dir         string // the folder for index.jsonl and <channel>/<split>/; created if missing
 	Budget      int    // tokens per batch, including padding
-	Layout      Layout // for the channels that support it; the others use Padded
+	Layout      Layout // layout of the channels that support it; the others use Padded
 	Form        Form
 	ByExample   bool    // each row of the file that Assembled.Write writes is an example
 	PadID       int64   // value of input_ids past the end of a row
@@ -93,7 +93,7 @@ type Spec struct {
 type Count struct {
 	Batches int64 `json:"batches"`
 	Rows    int64 `json:"rows"`
-	Tokens  int64 `json:"tokens"` // without padding
+	Tokens  int64 `json:"tokens"` // number of tokens, without padding
 	Active  int64 `json:"n_active"`
 	// Distinct is the sum of the batches' tokens, not counting repeated prefixes.
 	Distinct int64 `json:"distinct,omitempty"`
@@ -152,7 +152,7 @@ func (spec *Spec) writeJobs(
 		}
 		return spec.write(&j, all)
 	}
-	workers := max(1, spec.Workers) + 1 // one waits for the disk
+	workers := max(1, spec.Workers) + 1 // one more, because one usually waits for the disk
 	keys := map[string]bool{}
 	err := fanout.Ordered(ctx, workers, 2*workers, jobs, func() fanout.Worker[job, finished] {
 		return fanout.Worker[job, finished]{Work: write}

@@ -15,12 +15,12 @@ import (
 // Report is the result of a check.
 type Report struct {
 	Channel     string       `json:"channel"`
-	Compared    []string     `json:"compared"`    // terms
-	Entries     int          `json:"entries"`     // numbers compared
+	Compared    []string     `json:"compared"`    // names of the terms that were compared
+	Entries     int          `json:"entries"`     // number of entries compared
 	Differ      int          `json:"differ"`      // number of entries that differ
 	Differences []Difference `json:"differences"` // the first maxDifferences
-	Causes      []string     `json:"causes"`      // mistakes, each of which explains all differences in a term
-	Loss        Number       `json:"loss"`        // as computed by nat-go
+	Causes      []string     `json:"causes"`      // mistakes that each explain all differences in a term
+	Loss        Number       `json:"loss"`        // the loss as computed by nat-go
 	Warnings    []string     `json:"warnings"`
 }
 
@@ -187,7 +187,7 @@ type grid struct {
 	name    string
 	side    *Tokens
 	trained []bool
-	yours   []float64 // nil means not provided
+	yours   []float64 // nil if the script provides none
 	ours    []float64
 	at      [][]float64 // nat-go's values of the term, from the logits at each position in elsewhere
 }

@@ -29,7 +29,7 @@ var composerNames = map[string]string{
 func (d *Dump) readComposer(c *columns) error {
 	c.names = composerNames
 	type channel struct {
-		there, logits string // names of tensors: of the channel, and of its logits, which may be missing
+		there, logits string // names of a tensor of the channel and of its logits, which may be missing
 		read          func()
 	}
 	channels := []channel{

@@ -53,7 +53,7 @@ type SDPO struct {
 	Student, Teacher kernels.Matrix
 	// TopK holds the teacher's top log-probs and replaces Teacher. The other tokens form one bucket.
 	TopK *kernels.SparseTeacher
-	// temperature at which TopK was computed, which the SDPO temperature must equal; servers use 1
+	// the temperature at which TopK was computed (servers use 1); the SDPO temperature must be the same
 	TopKTemperature float64
 	PairWeight      []float32 // [P] or nil
 }
@@ -69,7 +69,7 @@ type Batch struct {
 // the whole. Add up the Steps of all micro-batches and pass the sum to each call. A zero Step means that the batch is
 // the whole step.
 type Step struct {
-	GRPO float64 // sum of row weights, each times the row's token count, 1 (0 if empty) or MaxTokens, by Reduction
+	GRPO float64 // sum of row weights times, by Reduction, the row's token count, 1 (0 if empty) or MaxTokens
 	DPO  float64 // sum of the pairs' weights
 	SDPO float64 // sum of pair weights
 }
@@ -263,7 +263,7 @@ func (g *GRPO) run(o Options, step Step, grads *Gradients, m *Metrics) error {
 	m.count(st)
 	po := o.GRPO
 	po.Denominator = cmp.Or(step.GRPO, stepOf(Batch{GRPO: g}, o).GRPO)
-	if po.Reduction == kernels.PerConstant && po.Denominator == 0 { // nothing counts
+	if po.Reduction == kernels.PerConstant && po.Denominator == 0 { // no token is counted
 		po.Denominator = 1
 	}
 	up := make([]float64, len(tok))

@@ -175,7 +175,7 @@ func (d *Dump) pairLogits(c *columns, prefix string, targets []int64) (m kernels
 			return m, nil
 		}
 		r, p := rows[i], poss[i]
-		next := p + 1 // skip padding between p and the target, which a student that is as wide as its teacher may have
+		next := p + 1 // skip padding before the target, which a student may have if it is as wide as its teacher
 		for mask != nil && r >= 0 && r < int64(grid[0]) && next > 0 && next < int64(grid[1]) &&
 			mask[r*int64(grid[1])+next] == 0 {
 			next++

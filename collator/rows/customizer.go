@@ -65,8 +65,8 @@ func (e *Encoder) customizerRow(dst []byte, r *builders.Resolved) []byte {
 	return append(dst, '}')
 }
 
-// customizerPrompt follows NAT's _format_prompt: messages if use_full_message_history is set (text becomes one user
-// message), otherwise the text, or the last message's text.
+// customizerPrompt appends a prompt as NAT's _format_prompt does. If use_full_message_history is set, the prompt is a
+// list of messages, and text becomes one user message. Otherwise, it is the text, or the text of the last message.
 func (e *Encoder) customizerPrompt(dst []byte, p builders.Passage) []byte {
 	switch {
 	case p.IsText() && e.opts.FullHistory:

@@ -1,4 +1,5 @@
-// Package rows writes records as text rows: one file per consumer (customizer.go, trl.go, ...), without a tokenizer.
+// Package rows writes records as text rows, without a tokenizer. Each consumer's format is in its own source file
+// (customizer.go, trl.go, ...).
 //
 // A format either carries a record without losing anything a trainer reads, or rejects it with a reason; it never
 // flattens a part that it can't express. All rows in a file have the same shape. A trainer tokenises text rows itself,

@@ -18,8 +18,8 @@ import (
 // prompt_strategies/chat_template.py), with a train member in each assistant message. Axolotl reads the member named by
 // message_field_training; without that setting, it trains on every turn. It passes other members to the template if
 // message_property_mappings names them, or if jinja_template_analyzer.py finds them in the template, which works only
-// if the template's loop variable is called message. Arguments and tools are strings, which it parses: if they were
-// objects, loaders would merge their keys, and tokenize_prompt would remove every null.
+// if the template's loop variable is called message. Arguments and tools are strings, which Axolotl parses. If they
+// were objects, loaders would merge their keys, and tokenize_prompt would remove every null.
 //
 // If a turn's reasoning is context, the train_detail member gives the character range of the turn's text, because
 // find_turn then looks only for the text. Axolotl's message_field_training_detail must name this member.

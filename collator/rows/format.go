@@ -33,7 +33,7 @@ type Options struct {
 	// TextPrompt selects how trl, kto and nemo_rl rows hold a string prompt: as one user message, or as the text
 	// itself.
 	TextPrompt TextPrompt `json:"prompt_as"`
-	// NAT writes customizer rows as NAT does, in ASCII, with no final newline, silently omitting unknown message keys.
+	// NAT writes customizer rows as NAT does: in ASCII, without a final newline, and without unknown message keys.
 	NAT bool `json:"nat,omitempty"`
 	// LastTurn writes one messages row per turn, for trainers that are configured to train on only the last turn.
 	// Otherwise the rows are for trainers that train on all turns.

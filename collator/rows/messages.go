@@ -171,7 +171,7 @@ func (e *Encoder) toolCalls(dst []byte, m *chat.Message) []byte {
 	dst = append(dst, `, "tool_calls": [`...)
 	for i := range m.ToolCalls {
 		c := &m.ToolCalls[i]
-		// Parsed arguments may come from a plugin, so they may not be a single JSON value.
+		// Parsed arguments may come from a plugin, so they might not be a single JSON value.
 		if !e.Service && (c.Parsed.Kind() != json.Object || !json.Valid(c.Parsed)) {
 			return e.refused(dst, "the arguments of a call to %q are not a JSON object", c.Name)
 		}

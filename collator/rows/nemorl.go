@@ -65,7 +65,7 @@ var nemoRLRanked = Format{
 // refused.
 func (e *Encoder) nemoRLRow(dst []byte, r *builders.Resolved) []byte {
 	dst = append(dst, `{"prompt": `...)
-	switch plain := e.opts.TextPrompt == PlainText; { // one shape per file
+	switch plain := e.opts.TextPrompt == PlainText; { // all rows in a file have the same shape
 	case plain && !r.Prompt.IsText():
 		return e.refused(dst, "a file with prompt_as: text holds only plain text, but this record has messages")
 	case plain:

@@ -61,7 +61,8 @@ type escaped struct {
 	lone bool // contains half a surrogate pair
 }
 
-// compact appends a JSON value from the source without white space, and notes half surrogate pairs in it.
+// compact appends a JSON value from the source without white space, and records whether it contains half a surrogate
+// pair.
 func (e *Encoder) compact(dst []byte, raw json.Raw) []byte {
 	n := len(dst)
 	dst = json.AppendCompact(dst, raw)

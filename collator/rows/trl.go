@@ -125,7 +125,7 @@ func (e *Encoder) trlDemonstration(dst []byte, r *builders.Resolved) []byte {
 type toolList struct {
 	raw  []json.Raw
 	json []byte
-	text []byte // json in a string; nil until a row needs it
+	text []byte // json as a JSON string; nil until a row needs it
 	lone bool   // contains half a surrogate pair
 }
 

@@ -133,12 +133,12 @@ func (e *Encoder) verlTask(dst []byte, r *builders.Resolved, prompt []ttc.Node, 
 	if state {
 		dst = json.AppendASCII(append(dst, `, "state": `...), cmp.Or(string(r.Record.Header().Metadata), "{}"))
 	}
-	e.lone = loneSurrogate(dst[start:]) // escapes in tools are not seen, because they are escaped again
+	e.lone = loneSurrogate(dst[start:]) // this misses those in tools, whose escapes are escaped again
 	return append(dst, "}}"...)
 }
 
-// truthOf returns the value against which a checker compares answers to a record's prompt. The value comes from the
-// metadata of the record or, if it is missing there, of the record's example states the value.
+// truthOf returns the value against which a checker compares answers to a record's prompt, and whether there is one. It
+// comes from the record's metadata or, if it is missing there, from the record's example.
 func truthOf(r *builders.Resolved) (string, bool) {
 	truth := r.Origin.Truth
 	if v, ok := r.Record.Header().Metadata.Get("ground_truth"); ok && v.Kind() == json.String {

@@ -40,8 +40,8 @@ type Options struct {
 // Vocabulary defines the tokens that ids identify. A server with a different vocabulary is detected before its scores
 // are used.
 type Vocabulary struct {
-	Fingerprint string  // of the tokenizer
-	Size        int     // ids at or above it are rejected; 0 means unknown
+	Fingerprint string  // fingerprint of the tokenizer
+	Size        int     // exclusive upper limit of ids; 0 means unknown
 	Probes      []Probe // texts for which the server's ids must equal nat-go's
 	Assume      bool    // trust the server's vocabulary without comparing ids
 }

@@ -28,7 +28,7 @@ type SiteJSD struct {
 type Divergence struct {
 	Token            []float64 // [P]
 	Student, Teacher []float64 // [P], log-prob of the target
-	Sites            []SiteJSD // by site
+	Sites            []SiteJSD // in ascending order of Site
 }
 
 func newDivergence(n int) *Divergence {
@@ -186,7 +186,7 @@ func (d *Divergence) column() tensors.Tensor {
 // affects more have a larger weight. A site's total weight is unchanged. If its divergence is 0 or unknown, the
 // weights of its pairs are unchanged, too.
 func (d *Divergence) Weights(p *Pairs) []float32 {
-	sums := map[int64][2]float64{} // sums of weights, and of weights times divergence
+	sums := map[int64][2]float64{} // by site, the sum of weights and the sum of weights times divergence
 	for i, site := range p.Site {
 		s := sums[site]
 		w := float64(p.Weight[i])

@@ -4,7 +4,7 @@
 // # One schema
 //
 // Every server has its own response format: vLLM and SGLang are token-aligned (entry i is the distribution that scored
-// token i, entry 0 is empty), TRL's vllm-serve is prediction-aligned over the completion. Here everything is
+// token i, entry 0 is empty), and TRL's vllm-serve is prediction-aligned over the completion. Here everything is
 // prediction-aligned, like the batches: Scores.Top[p] is the model's prediction after token p, for token p+1. Servers
 // return k entries, or k+1 if the actual token is not among the k best; the extra one is kept in Scores.Token, but not
 // in Scores.Top. Support ids are unique and sorted by log-prob; -inf is clamped to floor; lengths are checked against

@@ -36,10 +36,9 @@ type Measure struct {
 
 // Measured counts the outcomes of measuring hints.
 type Measured struct {
-	Sites int `json:"sites"` // measured
-	// sites that were also measured with a neutral hint; the others have no neutral hint
-	Neutral int     `json:"neutral"`
-	Mean    float64 `json:"mean_effect"` // nats per token in the right direction beyond the neutral hint
+	Sites   int     `json:"sites"`       // sites for which a measurement was attempted
+	Neutral int     `json:"neutral"`     // sites among them that have a neutral hint
+	Mean    float64 `json:"mean_effect"` // mean of Effect.Net, in nats per token, in the right direction
 	// lower and upper bounds on the divergence, derived from the best k tokens and averaged over the measured sites
 	Lower float64 `json:"mean_jsd_lower"`
 	Upper float64 `json:"mean_jsd_upper"`
@@ -216,7 +215,7 @@ func (m *Measured) enter(p *Probed, o *Outcome) {
 	m.Mean, m.Lower, m.Upper = m.sum[0]/n, m.sum[1]/n, m.sum[2]/n
 }
 
-// judge returns the reason for dropping a site, which is empty if the site is kept, and the details.
+// judge returns the reason for dropping a site, and the details. The reason is empty if the site is kept.
 func (m *Measure) judge(o *Outcome, rep *Measured) (reason ledger.Reason, detail string) {
 	if o.Err != nil {
 		return o.Reason, o.Err.Error()

@@ -59,10 +59,10 @@ func askVLLM(o *Options, s Sequence) any {
 	}
 }
 
-// answerVLLM reads choices[0].prompt_logprobs: one entry per token, the first null, each {id: {logprob, rank, ...}}
-// with the k best tokens and, if it is not among them, the actual token: k or k+1, in no particular order. A position
-// that lacks its own token shows that the server scored another sequence. (vllm/v1/engine/logprobs.py; prompt
-// log-probs are raw at any temperature, and -inf is sent as -9999.)
+// answerVLLM reads choices[0].prompt_logprobs, a list with one entry per token. The first entry is null. Each of the
+// others has the form {id: {logprob, rank, ...}} and holds, in no particular order, the k best tokens and the actual
+// token, which may be one of them. An entry without its own token shows that the server scored another sequence.
+// (vllm/v1/engine/logprobs.py; prompt log-probs are raw at any temperature, and -inf is sent as -9999.)
 func answerVLLM(o *Options, s Sequence, body wire.Raw) ([]raw, error) {
 	choice, err := element(body, "choices")
 	if err != nil {
@@ -113,10 +113,10 @@ func askTRL(o *Options, s Sequence) any {
 	}
 }
 
-// answerTRL reads logprobs and logprob_token_ids, [sequence][completion token][k], prediction-aligned: entry i is for
-// completion token i, with k or k+1 tokens by rank. actual_logprobs, if present, is the log-prob of the token itself.
-// (vllm-serve in TRL 1.0 to 1.2 has this format. Later versions don't: TRL's own client calls a plain vLLM server, so
-// the protocol must be vllm.)
+// answerTRL reads logprobs and logprob_token_ids, which have the shape [sequence][completion token][k]. They are
+// prediction-aligned: entry i is for completion token i, and has k or k+1 tokens, sorted by rank. actual_logprobs, if
+// present, holds the log-probs of the actual tokens. (vllm-serve in TRL 1.0 to 1.2 has this format. Later versions
+// don't: TRL's own client calls a plain vLLM server, so the protocol must be vllm.)
 func answerTRL(o *Options, s Sequence, body wire.Raw) ([]raw, error) {
 	lps, err := element(body, "logprobs")
 	ids, err2 := element(body, "logprob_token_ids")
@@ -155,9 +155,9 @@ func askSGLang(o *Options, s Sequence) any {
 	}
 }
 
-// answerSGLang reads meta_info.input_top_logprobs, one entry per token, the first null, each [[logprob, id, text],
-// ...], and input_token_logprobs, [[logprob, id, text], ...], whose ids are compared with the request. (For the
-// last id of its vocabulary SGLang reports 0 there, as it does for the hashes that replace images.)
+// answerSGLang reads meta_info.input_top_logprobs, a list with one entry [[logprob, id, text], ...] per token, the
+// first of which is null. It also reads input_token_logprobs, [[logprob, id, text], ...], and compares its ids with the
+// request. (For the last id of its vocabulary SGLang reports 0 there, as it does for the hashes that replace images.)
 func answerSGLang(o *Options, s Sequence, body wire.Raw) ([]raw, error) {
 	if first := head(body, 1); len(first) > 0 {
 		body = first[0]
@@ -232,8 +232,8 @@ func askAtropos(o *Options, s Sequence) any {
 	return map[string]any{"input_ids": s.IDs, "top_k": s.entries(o.TopK), "max_tokens": 1}
 }
 
-// answerAtropos reads prompt_topk_token_ids and prompt_topk_logprobs, [token][k], token-aligned, the first empty, and
-// prompt_tokens, which must match the request if present.
+// answerAtropos reads prompt_topk_token_ids and prompt_topk_logprobs, which have the shape [token][k], are
+// token-aligned and begin with an empty entry. It compares prompt_tokens, if present, with the request.
 func answerAtropos(o *Options, s Sequence, body wire.Raw) ([]raw, error) {
 	lps, ok := body.Get("prompt_topk_logprobs")
 	ids, ok2 := body.Get("prompt_topk_token_ids")

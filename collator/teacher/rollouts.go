@@ -32,7 +32,7 @@ func newRollouts(t asker) *rollouts {
 
 // grid is the part of an rl batch's rows that a teacher needs.
 type grid struct {
-	rows    [][]int32 // without padding
+	rows    [][]int32 // token ids of each row, without padding
 	width   int
 	trained []int64 // [R,T]; nil if the batch lacks a response mask
 }

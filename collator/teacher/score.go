@@ -45,7 +45,7 @@ func (s *Sequence) entries(k int) int {
 // Scores are a model's predictions along a sequence: index p predicts the token at p+1. Both fields are empty before
 // Sequence.From.
 type Scores struct {
-	Top   [][]Entry // the k most probable, best first, unique; with tokenOnly, the actual token
+	Top   [][]Entry // the k most probable tokens, best first, without duplicates; with tokenOnly, the actual token
 	Token []float32 // log-prob of the actual token; NaN if the server didn't report it
 }
 
@@ -143,7 +143,7 @@ func support(entries []Entry, vocab int) ([]Entry, error) {
 	return unique, nil
 }
 
-// byLogProb orders by probability, highest first, then by id.
+// byLogProb orders entries by probability, highest first, then by id.
 func byLogProb(a, b Entry) int {
 	return cmp.Or(cmp.Compare(b.LogProb, a.LogProb), cmp.Compare(a.ID, b.ID))
 }

@@ -22,7 +22,7 @@ import (
 type Scoring struct {
 	Program     *scorer.Scorer
 	Command     []string // the program and its arguments; part of the key of stored answers
-	Fingerprint string   // of the tokenizer
+	Fingerprint string   // fingerprint of the tokenizer
 	Store       string   // folder for the answers; if empty, they are not stored
 	Settled     func()   // called for each site that is scored or abandoned; may be nil
 
@@ -33,7 +33,7 @@ type Scoring struct {
 type Scored struct {
 	Model    string  `json:"model,omitempty"` // the program's name for its model
 	Vocab    int     `json:"vocab,omitempty"`
-	Starts   int     `json:"starts"` // of the program
+	Starts   int     `json:"starts"` // number of times the program was started
 	Requests int64   `json:"requests"`
 	Sites    int     `json:"sites"`              // sites in requests
 	Replayed int     `json:"replayed,omitempty"` // sites whose answers were already stored
@@ -56,10 +56,10 @@ type scoring struct {
 	b      *batchWork
 	k      *divergences
 	d      *Divergence
-	bySite map[int64][]int // pairs, in order
+	bySite map[int64][]int // each site's pairs, in order
 	wait   []part
-	rows   int // rows in wait
-	tokens int // tokens in wait
+	rows   int // number of rows of logits that the parts in wait need
+	tokens int // number of tokens in their sequences
 	saved  time.Time
 	lost   map[int64]bool
 }

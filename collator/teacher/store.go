@@ -74,11 +74,12 @@ type stored struct {
 	Entries uint32
 }
 
-// appendScores encodes the wanted positions: token log-prob, number of entries, entries.
+// appendScores encodes each wanted position: the token's log-prob, the number of entries, and the entries.
 func appendScores(dst []byte, s Sequence, scores *Scores) []byte {
 	for p := s.From; p < len(s.IDs)-1; p++ {
 		top := scores.Top[p]
-		dst, _ = binary.Append(dst, binary.LittleEndian, stored{scores.Token[p], uint32(len(top))}) // of fixed sizes
+		// Values of fixed size can always be encoded.
+		dst, _ = binary.Append(dst, binary.LittleEndian, stored{scores.Token[p], uint32(len(top))})
 		dst, _ = binary.Append(dst, binary.LittleEndian, top)
 	}
 	return dst

@@ -19,7 +19,7 @@ type Weighing struct {
 	// Dumps is a folder with one file per batch, named after the batch, that contains student_logits and teacher_logits
 	// [P, V].
 	Dumps    string
-	Scoring  *Scoring // a program that computes the logits, in place of Dumps
+	Scoring  *Scoring // a program that computes the logits; used instead of Dumps
 	Spread   bool     // spread each site's weight over its pairs in proportion to their divergence
 	Least    float64  // sites with a smaller mean divergence get weight 0; 0 means no limit
 	WrongWay bool     // a site whose hint moves the target the wrong way gets weight 0
@@ -32,11 +32,11 @@ type Weighed struct {
 	Sites    int     `json:"sites"`               // sites with logits
 	Below    int     `json:"below,omitempty"`     // sites with a mean divergence below Least, even if already dropped
 	WrongWay int     `json:"wrong_way,omitempty"` // sites whose hint moves the target the wrong way, even if dropped
-	Mean     float64 `json:"mean_jsd"`            // over sites
+	Mean     float64 `json:"mean_jsd"`            // mean divergence over sites
 	// mean over sites of log p(target | hint) - log p(target), in nats per token
 	Change   float64 `json:"mean_change"`
 	Kernel   Kernel  `json:"kernel"`             // work of the JSD kernel
-	Scorer   *Scored `json:"scorer,omitempty"`   // the program's
+	Scorer   *Scored `json:"scorer,omitempty"`   // requests to the program that computes the logits
 	Unscored int     `json:"unscored,omitempty"` // sites without logits
 }
 

@@ -19,7 +19,7 @@ type Work struct {
 	Mixture  *Mixture  // if not nil, supplies the top-k columns instead of Client
 	Effect   *Measure  // measures the hints with the client's model; if nil, nothing is measured
 	Weighing *Weighing // sets weights from full logits; if nil, weights are unchanged
-	Rollouts bool      // also ask about the rows of rl batches, at every position
+	Rollouts bool      // also score the rows of rl batches, at every position
 	Dropped  func(Drop)
 }
 

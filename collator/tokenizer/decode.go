@@ -8,7 +8,7 @@ import (
 // byteTexts holds the text of each id in a byte-level vocabulary, in which each character of a token encodes one byte.
 type byteTexts struct {
 	all   []byte
-	start []int32 // the index in all at which each id's text begins, and the last one's ends
+	start []int32 // the index in all at which each id's text begins, followed by len(all)
 }
 
 // newByteTexts returns nil if the decoder isn't ByteLevel, an id is too large, or two tokens share an id.
@@ -75,7 +75,7 @@ func (t *byteTexts) of(id int32) []byte {
 	return t.all[t.start[id]:t.start[id+1]]
 }
 
-// are reports whether decode returns text for ids. If it doesn't, the library may.
+// are reports whether decode returns text for ids. If not, the library may still decode them to text.
 func (t *byteTexts) are(ids []int32, text string) bool {
 	rest := text
 	for _, id := range ids {

@@ -102,7 +102,7 @@ func ReadConfig(dir string) (*Config, error) {
 
 // addedTokens lists the tokens that transformers adds to the tokenizer when it opens a folder: every entry of
 // added_tokens_decoder, by index. An entry's flags take precedence over those in tokenizer.json, but a token that the
-// configuration names as special always is. See transformers' PreTrainedTokenizerFast.__init__.
+// configuration names as special is always special. See transformers' PreTrainedTokenizerFast.__init__.
 func (c *Config) addedTokens(decoder wire.Raw) ([]addedToken, error) {
 	if present(decoder) && decoder.Kind() != wire.Object {
 		return nil, refuse(CodeBadTokenizer, "tokenizer_config.json: added_tokens_decoder is not an object")

@@ -22,7 +22,7 @@ type pieceCache struct {
 // text, and the tokens.
 type table struct {
 	data  []byte
-	slots []uint64 // in the upper half, a part of the hash; in the lower half, the entry's position plus one
+	slots []uint64 // the upper half holds a part of the hash, the lower half the entry's position plus one
 	count int
 }
 

@@ -106,7 +106,7 @@ func independent(s *shape) bool {
 		!trims(s.parts["post_processor"])
 }
 
-// trims reports whether a post-processor may trim white space from offsets, which can depend on a token's position.
+// trims reports whether a post-processor may trim white space from offsets. Trimming can depend on a token's position.
 func trims(step wire.Raw) bool {
 	processors, _ := step.Get("processors")
 	for inner := range processors.Elements() {
@@ -199,7 +199,7 @@ func (l *pieceList) cut(text string, from, to, digits int) {
 			}
 			continue
 		}
-		if a == letter && b == letter { // most bytes
+		if a == letter && b == letter { // true of most bytes
 			continue
 		}
 		end := ends[a][b]
@@ -312,7 +312,7 @@ func (p *pieces) recall(text string, all []piece) {
 // learn remembers the encodings of adjacent pieces, given the encoding of their joint text.
 func (p *pieces) learn(text string, run []piece, enc Encoding) {
 	base := run[0].Start
-	endOf := func(x *piece, at int) int { // end of x's tokens, which begin at index at
+	endOf := func(x *piece, at int) int { // returns the end of x's tokens, which begin at index at
 		for at < len(enc.IDs) && base+enc.Offsets[at].End <= x.End && base+enc.Offsets[at].Start >= x.Start {
 			at++
 		}

@@ -21,7 +21,7 @@ const (
 	maxVocab          = 8 << 20  // entries in the model's vocabulary
 	maxAddedTokens    = 1 << 20  // entries of added_tokens
 	maxTokenBytes     = 16 << 10 // limit for a single added token
-	maxAddedBytes     = 16 << 20 // limit for all added tokens, of which the library makes an automaton
+	maxAddedBytes     = 16 << 20 // limit for all added tokens together, because the library makes an automaton of them
 	maxUnigramNodes   = 8 << 20  // distinct prefixes in a Unigram vocabulary, each of which takes the library 350 bytes
 	maxTemplateTokens = 1 << 10  // special tokens that templates add to a text
 	maxPipelineBytes  = 16 << 20 // limit for each of normalizer, pre_tokenizer, post_processor, decoder
@@ -29,7 +29,7 @@ const (
 	maxPipelineSize   = 50_000 // lists and objects in all of them, two for each replacement
 	maxPadTokens      = 1 << 20
 	maxPadBytes       = 64 << 20 // bytes of padding
-	maxOverlap        = 64       // windows of a text that may share a token, and tokens added for each of its own
+	maxOverlap        = 64       // windows of a text that may share a token, and tokens added per token of the text
 	maxGrowth         = 4096     // factor by which replacement may lengthen a text
 	maxPatternBytes   = 16 << 10
 	maxPatternDepth   = 32
@@ -40,8 +40,8 @@ const (
 type shape struct {
 	parts map[string]wire.Raw // top level of the file
 	model map[string]wire.Raw
-	vocab map[string]int32 // the model's own
-	added []addedToken     // in file order, with the ids that the library assigns
+	vocab map[string]int32 // the model's vocabulary, without added tokens
+	added []addedToken     // added tokens in file order, with the ids that the library assigns
 	size  int              // Hugging Face's len(tokenizer): the number of distinct tokens, including added ones
 
 	backtracks bool // decoding may backtrack
@@ -174,7 +174,8 @@ func packVocabulary(tokens []string, ids []int32) map[string]int32 {
 	return out
 }
 
-// checkMerges checks that the right side of each merge starts with the prefix that BPE cuts off without looking.
+// checkMerges checks that the right side of each merge is valid UTF-8 after the prefix is cut off. BPE cuts off as many
+// bytes as the prefix has, without checking that they are the prefix.
 func (s *shape) checkMerges() error {
 	prefix, _ := s.model["continuing_subword_prefix"].Text()
 	if prefix == "" {
@@ -426,7 +427,8 @@ func (s *shape) continued() map[string]wire.Raw {
 
 // continueSteps rewrites the two settings in the library that depend on whether a piece is the first of its text:
 // Metaspace with prepend_scheme "first" adds its prefix only there, and offset trimming with add_prefix_space keeps a
-// leading space only there. For later pieces they become "never" and false. It reports whether there was one.
+// leading space only there. For later pieces, continueSteps sets them to "never" and false. It reports whether it
+// changed a setting.
 func continueSteps(part string, node any) (changed bool) {
 	switch node := node.(type) {
 	case []any:

@@ -14,7 +14,7 @@ import (
 // finder finds added tokens in text as tokenizers' AddedVocabulary::find_matches does: it takes leftmost-longest
 // matches, and then applies single_word, lstrip and rstrip.
 type finder struct {
-	tokens []addedToken // by content
+	tokens []addedToken // added tokens, sorted by content
 	first  [256]bool    // bytes with which an added token can start
 	lone   bool         // all added tokens start with the same byte
 }
@@ -112,8 +112,8 @@ func isWord(r rune) bool {
 // specials holds the added tokens and finds where they split text.
 type specials struct {
 	early, late *finder              // tokens matched before and after normalising; late is nil if none is special
-	byID        map[int32]addedToken // the special ones
-	list        []addedToken         // the special ones, in file order
+	byID        map[int32]addedToken // the special tokens, by id
+	list        []addedToken         // the special tokens, in file order
 	why         string               // why rows can't be encoded segment by segment; "" if they can
 }
 
@@ -163,9 +163,10 @@ func newSpecials(s *shape) *specials {
 	return sp
 }
 
-// effective merges duplicate tokens the way the library does: special if any entry is, matched before or after
-// normalising according to the first special entry, with the other flags taken from the last. once is false if
-// non-special entries of a token differ, because the library then matches it in more than one way.
+// effective merges duplicate entries of a token as the library does. The token is special if any entry is. The first
+// special entry determines whether it is matched before or after normalising, and the last entry determines the other
+// flags. once is false if the non-special entries of a token differ, because the library then matches it in more than
+// one way.
 func effective(added []addedToken) (tokens []addedToken, once bool) {
 	place := map[string]int{}
 	once = true
@@ -196,7 +197,7 @@ func trimmed(content string) bool {
 	return unicode.IsSpace(first) || unicode.IsSpace(last) || first == 'Ġ' || last == 'Ġ'
 }
 
-// identity reports whether a normalizer is absent or an empty sequence, and so changes nothing.
+// identity reports whether a normalizer is absent or an empty sequence, and therefore changes nothing.
 func identity(normalizer wire.Raw) bool {
 	steps, _ := normalizer.Get("normalizers")
 	for range steps.Elements() {

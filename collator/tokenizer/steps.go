@@ -25,13 +25,14 @@ type stepCheck struct {
 	backtracks bool    // a regular expression of the decoder may backtrack
 }
 
-// listKeys are the keys whose values are lists. Anywhere else the library would take a list for an object's values,
-// without their keys.
+// listKeys are the keys whose values are lists. Elsewhere, the library would read a list as the values of an object,
+// without its keys.
 var listKeys = []string{
 	"normalizers", "pretokenizers", "processors", "decoders", "single", "pair", "ids", "tokens", "sep", "cls",
 }
 
-// problem returns the first such setting in the value of a key: the path of keys to it, a colon, and what is wrong.
+// problem searches the value of a key for the first setting that would crash the library. It returns the path of keys
+// to the setting, a colon, and a description of the problem, or "" if there is none.
 func (c *stepCheck) problem(key string, node wire.Raw, depth int) string {
 	switch node.Kind() {
 	case wire.String: // reading a decoder with invalid text or numbers ends the process
@@ -100,8 +101,8 @@ func (c *stepCheck) step(step wire.Raw) string {
 // straight matches regular expressions that never backtrack: they have no alternatives, and a repeat only at the end.
 var straight = regexp.MustCompile(`^[^*+?{|(]*([*+?]|\{[0-9,]*\})?$`)
 
-// text returns the text of a key in an object, or "" if there is none. Unlike encoding/json, it distinguishes case, as
-// the library does.
+// text returns the string value of a key in an object, or "" if there is none. Unlike encoding/json, it distinguishes
+// case, as the library does.
 func text(object wire.Raw, key string) string {
 	value, _ := object.Get(key)
 	text, _ := value.Text()
@@ -113,7 +114,7 @@ func number(object wire.Raw, key string) (n float64, ok bool) {
 	return value.Float64()
 }
 
-// flag returns the boolean of a key in an object, or absent if the key is missing.
+// flag returns the boolean value of a key in an object, or absent if the key is missing.
 func flag(object wire.Raw, key string, absent bool) bool {
 	value, _ := object.Get(key)
 	if on, given := value.Bool(); given {
@@ -251,8 +252,8 @@ func (c *patternCheck) repeat(item *group) (wrong string) {
 }
 
 // quantifier reads "*", "+" or "{m,n}" at i. It reports whether the quantifier is unbounded, where it ends, and its
-// largest count, which is 1 if it lacks counts and -1 if a count has more than four digits. A "{" that doesn't start a
-// quantifier is a plain character.
+// largest count. The count is 1 if the quantifier lacks counts, and -1 if one has more than four digits. A "{" that
+// doesn't start a quantifier is a plain character.
 func quantifier(pattern string, i int) (unbounded bool, end, count int) {
 	if pattern[i] != '{' {
 		return true, i, 1
@@ -301,7 +302,7 @@ func classEnd(pattern string, i int) int {
 // the library index outside of the map.
 func checkCharsmap(encoded string) string {
 	data, err := base64.StdEncoding.Strict().DecodeString(encoded)
-	if err != nil || strings.ContainsAny(encoded, "\r\n") { // which Go ignores
+	if err != nil || strings.ContainsAny(encoded, "\r\n") { // DecodeString ignores line breaks
 		return "is not base64"
 	}
 	if len(data) < 4 {

@@ -9,7 +9,7 @@ import (
 // print a long row.
 type decoder struct {
 	decode func(ids []int32) (string, error)
-	texts  map[int32]string // of single ids
+	texts  map[int32]string // texts of single ids
 }
 
 func (d *decoder) token(id int32) (string, error) {

@@ -18,7 +18,7 @@ import (
 // Row is a row of a batch, token by token. It marshals to the output of `dataset show --tokens ROW --json`.
 type Row struct {
 	File    string     `json:"file"`
-	Row     int        `json:"row"` // from 1
+	Row     int        `json:"row"` // number of the row in the file, from 1
 	Channel string     `json:"channel"`
 	Meta    batch.Meta `json:"info"`
 	Weight  float32    `json:"weight"` // weight in the loss of each of its trained tokens, or pairs

@@ -62,8 +62,8 @@ type Trim struct {
 
 // Reasoning reports where a template shows the reasoning of messages.
 type Reasoning struct {
-	Last    bool `json:"last"`    // in the last turn
-	History bool `json:"history"` // in turns before the last question
+	Last    bool `json:"last"`    // whether it is shown in the last turn
+	History bool `json:"history"` // whether it is shown in turns before the last question
 }
 
 // Switch is a variable that turns thinking off.

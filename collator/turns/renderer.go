@@ -23,9 +23,9 @@ type Renderer struct {
 	now         time.Time
 	limits      template.Limits
 	marks       *marks
-	plain       *dialect      // for conversations without tools
-	tooled      *dialect      // for conversations with tools
-	steady      [2]steadiness // for conversations without and with tools
+	plain       *dialect      // dialect of conversations without tools
+	tooled      *dialect      // dialect of conversations with tools
+	steady      [2]steadiness // steadiness of conversations without and with tools
 	shortIDs    bool
 	silent      *Renderer // see Silent
 	cut         *Renderer // see Cut

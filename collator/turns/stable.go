@@ -33,8 +33,8 @@ func (r *Renderer) Stable(c *Conversation, res *template.Result, t *Turn) (bool,
 	return then.BeginsAs(res.Text, then.Len()) || then.BeginsAs(res.Text, t.End), nil
 }
 
-// head returns the render of a conversation's first n messages, which is taken from res, the whole conversation's
-// render, if res contains it. The result is valid until the next render in room.
+// head returns the render of a conversation's first n messages. It takes the render from res, the render of the whole
+// conversation, if res contains it. The result is valid until the next render in room.
 func (r *Renderer) head(
 	room *template.Room, c *Conversation, res *template.Result, n int, open bool,
 ) (template.Head, error) {

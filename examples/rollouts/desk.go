@@ -32,7 +32,7 @@ type desk struct {
 	name     string
 	messages []message
 	calls    int
-	reserved string // the book
+	reserved string // id of the reserved book, or ""
 }
 
 func (d *desk) say(role, text string) {

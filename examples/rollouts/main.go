@@ -40,7 +40,7 @@ const trials = 4
 type task struct {
 	id      string
 	member  string
-	book    string // the title
+	book    string // title of the book
 	days    int
 	conduct [trials]conduct
 }
@@ -54,7 +54,7 @@ const (
 	guesses                // reserves without looking for the book, and finds it when that fails
 	exceeds                // reserves for too long, and then for as long as allowed
 	wrong                  // reserves another book
-	refuses                // says that it can't
+	refuses                // says that the request can't be fulfilled
 )
 
 var tasks = []task{

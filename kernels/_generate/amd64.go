@@ -19,7 +19,7 @@ type generator struct {
 	*build.Context
 	number       numbers
 	args         gotypes.Component // the struct that the function's argument points to
-	wide, narrow *constants        // for AVX-512 and AVX2
+	wide, narrow *constants        // constants for AVX-512 and AVX2
 }
 
 // amd64Tiles builds the tile functions of both paths.
@@ -82,14 +82,15 @@ func (g *generator) arg(field string) Mem {
 	return f.Addr
 }
 
-// move moves fields of the function's argument, which are separated by spaces, into registers.
+// move moves fields of the function's argument into registers. The fields' names are separated by spaces.
 func (g *generator) move(fields string, to ...Register) {
 	for i, field := range strings.Fields(fields) {
 		g.MOVQ(g.arg(field), to[i])
 	}
 }
 
-// broadcast copies fields of the function's argument, which are separated by spaces, into all lanes of vectors.
+// broadcast copies fields of the function's argument into all lanes of vectors. The fields' names are separated by
+// spaces.
 func (g *generator) broadcast(fields string, to ...VecPhysical) {
 	for i, field := range strings.Fields(fields) {
 		g.VBROADCASTSS(g.arg(field), to[i])
@@ -136,7 +137,7 @@ func groupSize(operands []any) int {
 // memory holds the vectors of a group one after another.
 type memory struct {
 	first Mem
-	bytes int // of a vector
+	bytes int // size of a vector
 }
 
 func (m memory) at(j int) Mem { return m.first.Offset(j * m.bytes) }
@@ -284,8 +285,8 @@ func (g *generator) largest(path string, width lanes, d dtype, v []VecPhysical) 
 	g.VMAXPS(v[2], v[0], v[0])
 }
 
-// finish is the body of a finish tile: it leaves (g + q*qk) * gk in v, for four vectors at a time, and passes on the
-// memory for the results. begin is called before the loop.
+// finish writes the body of a finish tile, which computes (g + q*qk) * gk in v, four vectors at a time. begin is called
+// before the loop, and results is called with the memory for the results.
 func (g *generator) finish(n lanes, v []VecPhysical, qk, gk VecPhysical, begin func(), results func(out memory)) {
 	kept, raw, out, end, i := RDI, RSI, RBX, RCX, RAX
 	g.move("kept g out n", kept, raw, out, end)

@@ -49,7 +49,7 @@ var neonOps = map[string]uint32{
 	"bic":    0x4E601C00,
 }
 
-// neonMnemonics are the three-operand instructions that the assembler has. fmla adds a*b to d, bsl selects a where d is
+// neonMnemonics are the three-operand instructions that the assembler has. fmla adds a*b to d; bsl selects a where d is
 // set and b elsewhere.
 var neonMnemonics = map[string]string{"fmla": "VFMLA", "bsl": "VBSL", "orr": "VORR", "add": "VADD", "sub": "VSUB"}
 
@@ -271,12 +271,12 @@ func (n *neon) jsd(d dtype, grad bool) {
 	n.loop(func() {
 		n.jsdOdds(d, grad)
 		n.unary("fcvtms", jsdIndex, jsdIndex)
-		n.segments(0, 12) // v0 the centre, v1 the constant term, v9 degree 8
+		n.segments(0, 12) // v0 holds the centre, v1 the constant term, and v9 the coefficient of degree 8
 		n.op("fsub", jsdOdds, jsdOdds, 0)
 		p := n.jsdPolynomial(1, n.number("degree"))
 		if grad {
-			n.mov(9, p)                             // v9 held degree 8, which is used only above
-			n.segments(4*n.number("packedRate"), 8) // v0 the constant term, v7 degree 7
+			n.mov(9, p)                             // v9 held the coefficient of degree 8, which isn't needed any more
+			n.segments(4*n.number("packedRate"), 8) // v0 holds the constant term, and v7 the coefficient of degree 7
 			n.jsdGradient(9, n.jsdPolynomial(0, 7))
 			return
 		}
@@ -320,7 +320,7 @@ func (n *neon) jsdOdds(d dtype, grad bool) {
 	}
 }
 
-// segments loads n values of each lane's segment, from an offset in bytes on, into the vectors from v0 on.
+// segments loads n values of each lane's segment, starting at an offset in bytes, into the vectors starting with v0.
 func (n *neon) segments(offset, values int) {
 	for lane := range 4 {
 		n.line("VMOV V%d.S[%d], R7", jsdIndex, lane)

@@ -220,7 +220,7 @@ func (g *generator) klVectors256(d dtype, gradient string, p pointers, entry int
 
 // second256 is the second pass without a gradient: two vectors interleaved, twice per step.
 type second256 struct {
-	table256 // its odds are the argument within the segment, and its sign the original D
+	table256 // odds becomes the argument within the segment, and sign holds the original D
 	d        dtype
 	p        pointers
 	// Each slice holds two vectors. student becomes the larger side's log2 probability, and teacher the segment. larger
@@ -279,7 +279,8 @@ func (g *generator) degree256(even bool) int {
 	return g.number("signedDegree")
 }
 
-// twice256 is the loop of a second pass, whose body handles two vectors, starting at an entry. A step runs it twice.
+// twice256 writes the loop of a second pass. body handles two vectors, starting at an entry, and each step runs it
+// twice.
 func (g *generator) twice256(d dtype, p pointers, body func(entry int)) {
 	g.loop(p.i, p.n, 32, func() {
 		g.prefetch256(d, p)

@@ -116,7 +116,7 @@ type second512 struct {
 type table512 struct {
 	*generator
 	tab           Register
-	odds, segment []VecPhysical // four vectors each: D, then the argument within the segment; the segment
+	odds, segment []VecPhysical // four vectors each; odds becomes the argument within the segment
 	lo, hi        VecPhysical   // scratch: constants, or the halves of a table row
 	tmp           []VecPhysical // two vectors of scratch
 }

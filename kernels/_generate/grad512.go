@@ -5,9 +5,9 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// grad512 is the second pass, over kept exponentials, if entries are clipped, or for a gradient if beta is near 0 or 1
-// or the sides are nearly equal. psi and rate use the same 32 segments, chosen by the sign of D and the exponent and
-// two fraction bits of 1+|D|.
+// grad512 is a second pass over kept exponentials. It is used if entries are clipped and, for a gradient, if beta is
+// near 0 or 1 or the sides are nearly equal. psi and rate use the same 32 segments, chosen by the sign of D and the
+// exponent and two fraction bits of 1+|D|.
 type grad512 struct {
 	table512                // its segment becomes the student's probability
 	d                       dtype

@@ -34,9 +34,9 @@ var (
 	dtypes = []dtype{f32, bf16, f16}
 )
 
-// choose returns the part of a tile function's name that says whether a property is set. A second-pass tile is jsd or,
-// with a gradient, grad; Even if it uses psi_1/2 instead of the general table. Without a gradient it may use the
-// exponentials that the first pass kept (Kept); with a gradient it always does.
+// choose returns the part of a tile function's name that says whether a property is set. A second-pass tile is called
+// jsd or, with a gradient, grad. Even means that the tile uses psi_1/2 instead of the general table. Kept means that a
+// tile without a gradient uses the exponentials that the first pass kept; a tile with a gradient always uses them.
 func choose(is bool, yes, no string) string {
 	if is {
 		return yes

@@ -127,7 +127,8 @@ type geometric512 struct {
 	centre, coefficient, widens VecPhysical // scratch
 }
 
-// oddsGroup is a group of four vectors: |D|, then the argument in its segment; the segment, then the larger side; psi.
+// oddsGroup is a group of four vectors. odds is |D|, and then the argument within its segment. segment selects the
+// segment, and then holds the larger side's probability.
 type oddsGroup struct{ odds, segment, psi []VecPhysical }
 
 func (g *generator) jsdGeometric512(d dtype) {

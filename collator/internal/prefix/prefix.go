@@ -5,7 +5,7 @@ import "slices"
 // Place is a sequence's position among sequences sorted by their ids. The sequences' prefix tree has one node for each
 // token that a sequence doesn't share with the previous one.
 type Place struct {
-	Rank   int // from 0
+	Rank   int // position in sorted order, from 0
 	Common int // number of leading ids shared with the previous sequence in sorted order
 }
 

@@ -73,9 +73,9 @@ type Scorer struct {
 	memory   *memory
 	model    Model
 	requests int64
-	failures int   // in a row
-	starts   int   // of the program
-	last     error // failure
+	failures int   // consecutive failures
+	starts   int   // number of times the program was started
+	last     error // the last failure
 }
 
 // New checks the options. It doesn't start the program; the first request does.
