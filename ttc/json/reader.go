@@ -41,7 +41,7 @@ type Reader struct {
 	err      error // sticky
 	scan     scanner
 	top      Kind  // the kind of the top-level value
-	values   int64 // read so far
+	values   int64 // number of values read so far
 	lastLine int64 // line of the last value
 	last     Raw   // the last value
 }
@@ -278,7 +278,7 @@ func (r *Reader) fill() error {
 	if r.block == nil || len(r.buf) > len(r.block)*3/4 && int64(len(r.block)) < limit {
 		size := max(blockBytes, int(min(2*int64(len(r.block)), limit)))
 		if in, short := r.in.(interface{ Len() int }); short && r.block == nil {
-			size = min(size, max(64, 2*in.Len())) // enough for a small in-memory input, without growing
+			size = min(size, max(64, 2*in.Len())) // large enough for all of a small in-memory input
 		}
 		r.block = make([]byte, size)
 		r.buf = r.block[:copy(r.block, r.buf)]

@@ -45,7 +45,7 @@ type heads struct {
 	slots []val // saved variables
 
 	before struct { // the state before the loop's last iteration
-		size        int // of the output
+		size        int // size of the output
 		seen        int
 		left, bytes int64
 		slots       []val
@@ -145,7 +145,7 @@ const (
 
 // fork is the point in a template where the heads of conversations end.
 type fork struct {
-	least   int  // min messages in a head; the render of a smaller head may differ before the fork
+	least   int  // minimum number of messages in a head; the render of a smaller head may differ before the fork
 	repeats bool // an iteration of the loop can be undone
 	after   stmt
 	prompt  int // slot of the template's own variable add_generation_prompt; -1 if it doesn't have one

@@ -166,7 +166,8 @@ func (b *provBuilder) add(n int, src *Source, off int, m Mode) {
 	s.Start, s.End, s.Source, s.Offset, s.Mode = start, b.n, src, off, m
 }
 
-// addSlice records that the next bytes are bytes i to j of a text with provenance p. A quoted span must be in whole.
+// addSlice records that the next bytes are bytes i to j of a text with provenance p. A quoted
+// span must lie completely inside or outside that range.
 func (b *provBuilder) addSlice(p *prov, i, j int) {
 	end := b.n + j - i
 	if p != nil {

@@ -74,7 +74,7 @@ func (c *collector) collect(ctx context.Context) (string, error) {
 	}
 	defer cleanup()
 	err = c.start(ctx, argv)
-	if err := errors.Join(err, removeSecrets(out)); err != nil { // even if the program failed
+	if err := errors.Join(err, removeSecrets(out)); err != nil { // remove secrets even if the program failed
 		return "", err
 	}
 	path, err := c.found(out)

@@ -82,8 +82,8 @@ type collector struct {
 	mu     sync.Mutex
 	path   string // the element of paths that the service accepts; empty if not yet known
 	done   int
-	failed int // questions without an answer
-	row    int // failures since the last answer
+	failed int // number of questions without an answer
+	row    int // number of failures since the last answer
 	first  error
 	report Report
 }

@@ -197,7 +197,7 @@ func resultText(p json.Raw) string {
 // toolCall reads a call: {id, name, arguments}, or the AI SDK's {toolCallId, toolName, input}.
 func toolCall(p json.Raw) chat.ToolCall {
 	if session.Text(p, "toolName") != "" {
-		if _, ok := p.Get("input"); !ok { // up to version 4
+		if _, ok := p.Get("input"); !ok { // the form used up to version 4
 			return exchange.CallOf(p, "toolCallId", "toolName", "args")
 		}
 		return exchange.CallOf(p, "toolCallId", "toolName", "input")
@@ -230,7 +230,7 @@ func (e *modelCall) legacy(events []event) {
 	slices.SortStableFunc(choices, func(a, b choice) int { return cmp.Compare(a.index, b.index) })
 	for i, c := range choices {
 		if i > 0 && c.index == choices[i-1].index {
-			continue // recorded twice
+			continue // the choice was recorded twice
 		}
 		m := eventMessage("assistant", session.At(c.body, "message"))
 		if m.ToolCalls == nil { // OpenLLMetry records calls next to the message

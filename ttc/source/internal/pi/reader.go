@@ -123,7 +123,7 @@ func (r *reader) after(s *calls.Session, part session.Kept, before place) place 
 // before a message, such as a change of the model.
 func (r *reader) compact(s *calls.Session, entry json.Raw, before place) place {
 	id, first := session.Text(entry, "id"), session.Text(entry, "firstKeptEntryId")
-	var kept []*session.Given // from the last to the first
+	var kept []*session.Given // kept entries, last first
 	known := false
 	if _, stored := r.places[first]; stored && first != "" {
 		for g := before.path; g != nil && !known; g = g.Before {

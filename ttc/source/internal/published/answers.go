@@ -183,7 +183,7 @@ func shp(r *reading) (string, []Line) {
 			sides[i].score = r.score(key)
 		}
 	}
-	if v := value(r.Raw, "labels"); v != nil { // 1: A is preferred
+	if v := value(r.Raw, "labels"); v != nil { // 1 means that A is preferred
 		label, err := number(v)
 		switch difference := sides[0].score - sides[1].score; {
 		case err != nil || label != 0 && label != 1:

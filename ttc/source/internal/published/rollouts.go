@@ -49,7 +49,7 @@ func verl(r *reading) (string, []Line) {
 	if prompt == nil {
 		r.fail("expected each role in input on a separate line, and assistant on the last line")
 	}
-	r.score("score") // check that it is a number
+	r.score("score") // check that the score is a number
 	id := input
 	if step := source.IDText(value(r.Raw, "step")); step != "" { // rollouts of other steps come from another policy
 		id = step + " " + input
@@ -80,7 +80,7 @@ func lmEval(r *reading) (id string, lines []Line) {
 	metric := "metric"
 	if i := slices.IndexFunc(metrics, func(name string) bool { return value(r.Raw, name) != nil }); i >= 0 {
 		metric = metrics[i]
-		r.score(metric) // check that it is a number
+		r.score(metric) // check that the score is a number
 	} else {
 		r.fail("metric %w", ErrNoScore)
 	}

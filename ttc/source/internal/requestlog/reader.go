@@ -136,7 +136,7 @@ type log struct {
 	out       *calls.Session
 	calls     []*call
 	byID      map[string]*call
-	assembled int64 // messages of histories
+	assembled int64 // number of messages in assembled histories
 }
 
 type call struct {

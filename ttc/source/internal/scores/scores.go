@@ -34,7 +34,7 @@ type Scores struct {
 	byID      map[string]float64
 	conflicts map[string]bool
 	examples  []string // descriptions of the first few conflicts
-	bytes     int      // of the ids
+	bytes     int      // total size of the ids
 	replaced  int64
 	given     int64
 }

@@ -27,7 +27,7 @@ type Store struct {
 	spool  *spool.File
 	order  *extsort.Sorter
 	paths  []string
-	trials []*source.TrialResult // of the paths; nil if a file is not from a Harbor trial
+	trials []*source.TrialResult // results of the trials of the files in paths; nil if a file has none
 	packed []byte
 	row    [rowWidth]byte
 }

@@ -94,7 +94,7 @@ type Stats struct {
 	Newer map[string]string `json:"newer,omitempty"`
 
 	GivenTokens   int64 `json:"given_tokens,omitempty"`   // tokens in the prompts of the calls trained on, as recorded
-	WrittenTokens int64 `json:"written_tokens,omitempty"` // tokens in their answers
+	WrittenTokens int64 `json:"written_tokens,omitempty"` // tokens in the answers of these calls, as recorded
 	Cut           int64 `json:"cut,omitempty"`            // files of which only a sample was read
 
 	Fidelity map[string]int64 `json:"fidelity,omitempty"` // calls trained on, by the fidelity of their text
@@ -335,7 +335,7 @@ func (t *Tally) Unused(ex *ttc.Example, key string) {
 type Error struct {
 	Path   string
 	Offset int64 // byte offset in the (uncompressed) file; -1 if unknown
-	Line   int64 // from 1; 0 means unknown
+	Line   int64 // line number, from 1; 0 if unknown
 	What   string
 	Help   string
 	Err    error

@@ -325,7 +325,7 @@ func (s *Source) node(n *ttc.Node) error {
 type extraReader struct {
 	*Source
 	node   *ttc.Node
-	said   bool     // the trace says whether the message was sampled
+	said   bool     // the trace states whether the message was sampled
 	meta   json.Raw // error_meta
 	failed error
 }
@@ -595,8 +595,8 @@ func sampling(raw json.Raw) *ttc.Sampling {
 	return s
 }
 
-// overrides reads a rollout's request to a teacher for its task. Atropos puts the same object next to a scored group;
-// its other keys are ignored.
+// overrides reads a rollout's overrides of the teacher settings for its task. Atropos puts the same object next to a
+// scored group. Other keys in the object are reported as unread.
 func (s *Source) overrides(raw json.Raw) (topK *int, err error) {
 	if raw == nil {
 		return nil, nil

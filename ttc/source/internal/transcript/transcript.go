@@ -30,7 +30,7 @@ var styles = []struct {
 	},
 }
 
-// Is reports whether text is a transcript: it begins with a speaker's name, and an assistant speaks in it.
+// Is reports whether text is a transcript, which begins with a speaker's name and contains an assistant's message.
 func Is(text string) bool { return Split(text) != nil }
 
 // Split returns the messages in a transcript. It returns nil if the text is not one. A name at the end with nothing
