@@ -272,7 +272,7 @@ func (r *Reader) discard() {
 	r.pos = 0
 }
 
-// fill reads more bytes after those in r.buf, which it moves to the front of the block or of a larger one.
+// fill reads more bytes after those in r.buf, which it moves to the front of the block or of a larger block.
 func (r *Reader) fill() error {
 	limit := r.lim.Size + blockBytes // room for the largest allowed value and the start of the next one
 	if r.block == nil || len(r.buf) > len(r.block)*3/4 && int64(len(r.block)) < limit {
@@ -312,7 +312,7 @@ func (r *Reader) shrink() {
 	}
 }
 
-// wholeRune reads on if the buffer ends inside the character at r.buf[i], so that an error can name it.
+// wholeRune reads more bytes if the buffer ends inside the character at r.buf[i], so that an error can name it.
 func (r *Reader) wholeRune(i int) {
 	for i < len(r.buf) && !utf8.FullRune(r.buf[i:]) && !r.eof && r.fill() == nil {
 	}

@@ -23,7 +23,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("template line %d, column %d: %s: %s", e.Line, e.Column, e.Class, e.Text)
 }
 
-// thrown carries an error up to Compile, to a render, or to the rendering of a head, which recover it.
+// thrown carries an error up to Compile, to a render, or to the rendering of a head, where it is recovered.
 type thrown struct {
 	class, text string
 	pos         int32 // offset into the normalised source; -1 means the current one

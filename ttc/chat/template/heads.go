@@ -285,8 +285,8 @@ func (k *fork) find(body []node) int {
 	return at
 }
 
-// isWrite reports whether a statement changes a namespace, which a fork wouldn't undo, or is a filter block, which
-// looks up names only when it begins.
+// isWrite reports whether a node is an assignment to a namespace or a filter block. A fork wouldn't undo the former,
+// and the latter looks up names only when it begins.
 func isWrite(n node) bool {
 	switch n.(type) {
 	case *nsRefNode, *filterBlockNode:

@@ -130,8 +130,8 @@ func (s Span) exact(text string, yield func(Span) bool) bool {
 	return more
 }
 
-// Render renders a conversation. The error is an *Error, for example because the template rejected the conversation
-// (raise_exception), used something undefined, or exceeded a limit.
+// Render renders a conversation. The error is an *Error. For example, the template may reject the conversation
+// (raise_exception), use an undefined variable, or exceed a limit.
 func (t *Template) Render(in Input) (Result, error) { return t.RenderIn(nil, in) }
 
 // Room holds memory that successive renders reuse for their results. The zero value is ready to use. It is not safe for

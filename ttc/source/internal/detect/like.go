@@ -79,7 +79,7 @@ func find(columns []*source.Column, words []string, fits func(*source.Column) bo
 	return any
 }
 
-// common reports whether two lists of words have one in common.
+// common reports whether two lists have a word in common.
 func common(a, b []string) bool {
 	return slices.ContainsFunc(a, func(w string) bool { return slices.Contains(b, w) })
 }

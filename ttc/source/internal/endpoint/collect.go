@@ -29,7 +29,7 @@ import (
 type Report struct {
 	Questions int
 	Asked     int    // questions answered during this call; the other answers were already stored
-	Raised    int    // questions on which the workflow raised an exception; their examples are interrupted
+	Raised    int    // questions on which the workflow raised an exception; their examples are marked as interrupted
 	First     string // the first exception raised
 }
 

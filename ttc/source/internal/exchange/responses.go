@@ -164,8 +164,8 @@ func AddText(m *chat.Message, said chat.Message) {
 	m.Form, m.Text, m.Parts = said.Form, said.Text, said.Parts
 }
 
-// AddReasoning adds a reasoning item to its turn's message. It returns false if the text is missing: it is encrypted
-// or, unless summaries count, only a summary is present, which another model may have written.
+// AddReasoning adds a reasoning item to its turn's message. It returns false if the text is missing, because it is
+// encrypted, or because only a summary is present and summaries don't count. Another model may have written a summary.
 func AddReasoning(m *chat.Message, item json.Raw, summaries bool) bool {
 	texts := textsIn(session.At(item, "content"))
 	if texts == nil && summaries {

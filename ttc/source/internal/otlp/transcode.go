@@ -22,7 +22,7 @@ type shape struct {
 type field struct {
 	key  string
 	kind kind
-	of   *shape // shape of the message, if it is one
+	of   *shape // shape of the messages in the field, if any
 }
 
 type kind uint8

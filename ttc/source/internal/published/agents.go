@@ -217,7 +217,7 @@ func opencode(r *reading) conversed {
 }
 
 // r2e reads an R2E-Gym trajectory. Its prompts are in the agent's arguments; the program appends the number of
-// remaining steps to each message to the model.
+// remaining steps to each message that it sends to the model.
 func r2e(r *reading) conversed {
 	steps, asked := r.list("trajectory_steps"), r.text("problem_statement")
 	var m compose.List

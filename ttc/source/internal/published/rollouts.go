@@ -27,8 +27,8 @@ func isVerl(h *source.Head) bool {
 func splits(input string) bool { return splitRoles(input) != nil }
 
 // splitRoles splits a conversation decoded without special tokens into its messages. A line that contains only the name
-// of a role begins a message. splitRoles returns nil unless the text begins with such a line and ends with another one,
-// the assistant's.
+// of a role begins a message. splitRoles returns nil unless the text begins with such a line and ends with a second
+// one, which names the assistant.
 func splitRoles(input string) json.Raw {
 	body := strings.TrimRight(input, "\n") + "\n"
 	at := verlRole.FindAllStringSubmatchIndex(body, -1)

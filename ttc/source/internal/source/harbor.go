@@ -130,7 +130,7 @@ func LackingTrial(ctx context.Context, dir string) ledger.Drop {
 	return d
 }
 
-// trialOf reads a trial's result. If an error makes the reward invalid, Harbor records that; older versions record only
+// trialOf reads a trial's result. Harbor records whether an error makes the reward invalid; older versions record only
 // the error.
 func trialOf(result json.Raw) (t TrialResult) {
 	t.Task, _ = At(result, "task_name").Text()

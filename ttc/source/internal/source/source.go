@@ -31,7 +31,7 @@ type Options struct {
 	// Continue after this position; nil means start at the beginning. Drops before it are counted but not reported.
 	Resume *Cursor
 	Inputs []Input // inputs of the first run, if Resume is set; an input that has changed since is an error
-	Raw    bool    // keep raw ids and raw steps, and do not check them, if the source supports that; for NAT-exact runs
+	Raw    bool    // keep raw ids and raw steps, without checks, if the source supports that; set for NAT-exact runs
 	Part   *Part   // read only this part of the input, for a Divisible source; nil means all of it
 	// Named is called for every entry whose id can't be determined from the entry alone; see Part.Named. It may be nil.
 	Named func(row int64, id string)

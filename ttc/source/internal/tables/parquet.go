@@ -49,7 +49,7 @@ func Parquet(in io.ReaderAt, size int64) (io.ReadCloser, error) {
 
 // lineReader reads the lines of a table's rows.
 type lineReader struct {
-	next func(line []byte) ([]byte, error) // appends the line of the next row; a header has none
+	next func(line []byte) ([]byte, error) // appends the line of the next row, or nothing for a header
 	buf  []byte                            // text generated but not yet read
 	line []byte                            // the memory that buf uses, reused for the next line
 	err  error
