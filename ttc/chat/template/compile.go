@@ -15,7 +15,7 @@ type (
 	stmt func(st *state) flow
 )
 
-// flow is how a statement ended: normally, with break or with continue.
+// flow records whether a statement ended normally, with break or with continue.
 type flow uint8
 
 const (

@@ -11,8 +11,8 @@ import (
 // Error explains why a template can't be compiled, or why a render failed.
 type Error struct {
 	// Class is the name of the Python exception: TemplateSyntaxError, TemplateAssertionError, UndefinedError,
-	// SecurityError, TemplateError (raise_exception), TypeError, ... or one of our own: LimitError, and
-	// UnsupportedError for a name that jinja2 knows and this engine doesn't support.
+	// SecurityError, TemplateError (raise_exception), TypeError, ... Two more classes don't exist in
+	// Python: LimitError, and UnsupportedError for a name that jinja2 supports and this engine doesn't.
 	Class  string
 	Text   string // the problem
 	Line   int    // 1-based line of the template

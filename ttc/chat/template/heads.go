@@ -36,7 +36,7 @@ func (h Head) BeginsAs(text string, n int) bool {
 type heads struct {
 	messages []val
 	text     string   // text of the whole conversation
-	found    []tailed // heads of n messages: without a generation prompt at 2n, with one at 2n+1
+	found    []tailed // the head of n messages, at index 2n without a generation prompt, and at 2n+1 with one
 
 	lists []listed // the template's lists of messages
 	// index of the last message read other than as the loop's item; -1 if none was; len(messages) if a read depended on

@@ -217,8 +217,7 @@ func (st *state) hashes(key val) {
 	}
 }
 
-// costOf counts the work of comparing or printing a container: all its elements, including the elements of nested
-// containers.
+// costOf counts the work of comparing or printing a container, which includes all elements of nested containers.
 func (st *state) costOf(v val) { st.costAt(v, 0) }
 
 func (st *state) costAt(v val, depth int) {

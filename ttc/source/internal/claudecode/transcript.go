@@ -51,7 +51,7 @@ type block struct {
 	index int64 // -1 if unknown
 	raw   json.Raw
 	kind  string
-	text  string // distinguishes the block from others of its kind: its text or, for a call, its id
+	text  string // the block's text or, for a call, its id, by which blocks of the same kind are compared
 }
 
 func newBlock(index int64, raw json.Raw) block {

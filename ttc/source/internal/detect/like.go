@@ -33,7 +33,7 @@ var (
 // likeness holds the possible meanings of an input's keys, based on their names and values.
 type likeness struct {
 	keys  [][2]string // meaning and key, as in --map: {{"prompt", "Frage"}, ...}
-	doubt [][]string  // one list for each meaning in doubt: the meaning, followed by the keys that may have it
+	doubt [][]string  // for each meaning in doubt, a list of the meaning and the keys that may have it
 }
 
 // likely finds the keys that may have the wanted meanings, except for keys whose meaning is in doubt.

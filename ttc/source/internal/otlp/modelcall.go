@@ -210,7 +210,7 @@ func toolCall(p json.Raw) chat.ToolCall {
 	return call
 }
 
-// legacy reads the conventions before 1.37: one event per message.
+// legacy reads the conventions before 1.37, in which each message is an event.
 func (e *modelCall) legacy(events []event) {
 	events = slices.Clone(events)
 	slices.SortStableFunc(events, func(a, b event) int {

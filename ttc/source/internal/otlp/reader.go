@@ -192,7 +192,7 @@ func objects(c *json.Cursor, each func(key string)) {
 	}
 }
 
-// Limits on a file's instrumentations: their number, and the length of a name.
+// Limits on the number of a file's instrumentations and on the length of their names.
 const (
 	maxScopes = 100
 	longName  = 100

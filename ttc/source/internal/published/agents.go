@@ -185,7 +185,7 @@ func content(v json.Raw) json.Raw {
 	return json.AppendString(nil, strings.Join(texts, "\n"))
 }
 
-// opencode reads an exported session of opencode: each message has its role in info, and parts.
+// opencode reads a session exported by opencode, in which each message has its role under info, and a list of parts.
 func opencode(r *reading) conversed {
 	var m compose.List
 	for x := range r.list("messages").Elements() {

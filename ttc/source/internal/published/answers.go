@@ -238,7 +238,7 @@ func number(v json.Raw) (float64, error) {
 	return f, nil
 }
 
-// helpSteer reads a preference from HelpSteer3 or HelpSteer2: negative values prefer the first answer.
+// helpSteer reads a preference from HelpSteer3 or HelpSteer2, where negative values prefer the first answer.
 func helpSteer(r *reading) (string, []Line) {
 	keys, prompt, strength := [2]string{"response1", "response2"}, value(r.Raw, "context"), "overall_preference"
 	if _, third := r.Get(strength); !third {

@@ -202,7 +202,7 @@ func KeysOf(entry json.Raw) string {
 // Text reports whether the column holds strings.
 func (c *Column) Text() bool { return c.Kinds[json.String] == c.Present }
 
-// Number reports whether the column holds numbers: true and false are 1 and 0, and CSV stores numbers as strings.
+// Number reports whether the column holds only values that the function Number converts.
 func (c *Column) Number() bool { return c.Numeric == c.Present }
 
 // List reports whether the column holds arrays or, as in tables, strings of JSON, which may also be objects.

@@ -28,7 +28,7 @@ type Input struct {
 	Path    string    `json:"path"` // as named by the user
 	Size    int64     `json:"size"` // bytes on disk
 	ModTime time.Time `json:"mod_time"`
-	ETag    string    `json:"etag,omitempty"` // for an object: the content identifier that its storage assigned
+	ETag    string    `json:"etag,omitempty"` // content identifier that the storage assigned to an object
 	Sum     uint64    `json:"sum,omitempty"`  // rolling hash over all entries, once the file has been read to the end
 }
 

@@ -95,8 +95,8 @@ func appendValue(dst []byte, n parquet.Node, v any) []byte {
 
 func isList(n parquet.Node) bool { return len(n.Fields()) == 1 && n.Fields()[0].Repeated() }
 
-// appendGroup appends an object, with its keys in schema order. Nulls are omitted: a table gives all objects in a
-// column the same keys.
+// appendGroup appends an object, with its keys in schema order. Nulls are omitted, because a table gives all
+// objects in a column the same keys.
 func appendGroup(dst []byte, n parquet.Node, v map[string]any) []byte {
 	dst = append(dst, '{')
 	if n.Leaf() {

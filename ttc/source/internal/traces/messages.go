@@ -108,7 +108,7 @@ func hasBlocks(m chat.Message) bool {
 	})
 }
 
-// blockMessages reads messages, some of which have Anthropic's blocks: tool calls and results, reasoning.
+// blockMessages reads messages, some of which have Anthropic's blocks for tool calls, results or reasoning.
 func blockMessages(raw json.Raw) (out []chat.Message, err error) {
 	for e := range raw.Elements() {
 		one, err := chat.ParseMessages(json.Raw("[" + string(e) + "]"))
@@ -669,7 +669,8 @@ func parseTools(raw json.Raw) ([]chat.Tool, error) {
 	return out, nil
 }
 
-// fidelity returns the grade that the trace can prove: ids and log-probs only if every sampled message has them.
+// fidelity returns the grade that the trace can prove. A grade with ids or log-probs requires them in every sampled
+// message.
 func fidelity(nodes []ttc.Node) ttc.Fidelity {
 	f, lowest := ttc.TextOnly, ttc.IDsLogProbs
 	for i := range nodes {

@@ -7,8 +7,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// styles are the ways in which conversations are written down: where a speaker's name appears, and the role of each
-// name.
+// styles lists the formats of transcripts. name matches a speaker's name, and roles holds the role of each name.
 var styles = []struct {
 	name  *regexp.Regexp
 	roles map[string]string
