@@ -35,7 +35,7 @@ type Span struct{ Start, End int }
 // Part is one piece of multi-part content.
 type Part struct {
 	Type string   // text, image_url, input_audio, ...
-	Text string   // if Type is text
+	Text string   // the text, if Type is text
 	Raw  json.Raw // the whole part as given
 }
 

@@ -40,7 +40,7 @@ type Rewriter func(entry json.Raw) (id string, lines []Line, err error)
 
 // Answers describes a shape of scored answers.
 type Answers struct {
-	Name string // the setting's value
+	Name string // value of the setting `shape`
 	Told string // description for users of how the entries are read
 	is   func(*source.Head) bool
 	New  func() Rewriter // creates a rewriter, which remembers an example's entries
@@ -125,7 +125,7 @@ func AnswersOf(h *source.Head) *Answers {
 	return first(answers, func(s Answers) bool { return s.is(h) })
 }
 
-// Reading returns how an input of a shape is read.
+// Reading returns the source.Reading for inputs of a shape.
 func Reading(name, told string) source.Reading {
 	r := source.Reading{Fit: source.Certain, Guessed: []string{told}}
 	r.Set("shape", name)

@@ -11,5 +11,5 @@
 // (several models' answers to one state).
 //
 // Most formats don't say whether the model really produced an assistant message in this rollout. assume_sampled decides
-// for those; a message with log-probs was sampled, and one with `weight: 0` or `sampled: false` was not.
+// in these cases; a message with log-probs was sampled, and one with `weight: 0` or `sampled: false` was not.
 package traces

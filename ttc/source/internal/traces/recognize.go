@@ -132,7 +132,7 @@ func recognize(h *source.Head) (r source.Reading) {
 	case messages.Column != nil:
 		r.Fit = source.Fits
 		if answered(cols, messages.Key, reward, h) {
-			return source.Reading{} // candidates whose prompts are messages
+			return source.Reading{} // these are candidates whose prompts are messages
 		}
 	default:
 		for _, key := range own {
