@@ -217,7 +217,7 @@ func (st *state) hashes(key val) {
 	}
 }
 
-// costOf counts the work of comparing or printing a container, which includes all elements of nested containers.
+// costOf counts the work of comparing or printing a container and the containers nested in it.
 func (st *state) costOf(v val) { st.costAt(v, 0) }
 
 func (st *state) costAt(v val, depth int) {
