@@ -250,7 +250,8 @@ func (k *fork) head(st *state, common int, again func(), open bool) (out tailed)
 }
 
 // find returns the index of the first loop over the messages. Heads end between iterations of this loop. It returns
-// -1 if a head may differ from the whole conversation before it ends, or if the rest of the template can't be undone.
+// -1 if a head may differ from the whole conversation before the head ends, or if the rest of the template can't be
+// undone.
 func (k *fork) find(body []node) int {
 	u := listUse{names: map[string]bool{"messages": true}}
 	for known := 0; known < len(u.names); {

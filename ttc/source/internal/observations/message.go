@@ -45,8 +45,8 @@ func (o *observation) exchange() (exchange.Exchange, error) {
 	return e, err
 }
 
-// inputOf reads a model's input: text, a list of messages, an object that contains such a list, or a list of one such
-// list, as LangChain writes a batch with one element.
+// inputOf reads a model's input: text, a list of messages, an object that contains such a list, or a list that
+// contains one such list, as LangChain writes a batch with one element.
 func inputOf(input json.Raw) ([]calls.Message, error) {
 	if messages := session.Value(input, "messages", "prompts", "input"); messages != nil {
 		input = messages

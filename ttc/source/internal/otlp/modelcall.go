@@ -99,7 +99,7 @@ func (e *modelCall) list(a attributes, key string) json.Raw {
 }
 
 // messageOf reads a message made of parts. Each tool result becomes a separate message. Results in a model's message
-// are from tools that the provider ran. The parts after them were written later, and form another message.
+// are from tools that the provider ran. Parts after such results were written later, and form another message.
 func messageOf(raw json.Raw) (out []chat.Message) {
 	role := exchange.Role(session.Text(raw, "role"))
 	content, ok := raw.Get("parts")

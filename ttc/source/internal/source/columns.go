@@ -388,7 +388,7 @@ func (h *Head) TextScores(setting string) string {
 		"the worst, or remove the key if nothing is to be compared", c.Key, strings.Join(h.wordsUnder(c.Key), " and "))
 }
 
-// words returns the number of strings that are neither empty nor numbers, JSON or dates. It is a lower bound, because
+// words returns the number of strings that aren't empty, numbers, JSON or dates. It is a lower bound, because
 // Numeric also counts values that aren't strings.
 func (c *Column) words() int {
 	return c.Kinds[json.String] - min(c.Kinds[json.String], c.Numeric) - c.Empty - c.JSON - c.Dates

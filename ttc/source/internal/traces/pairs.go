@@ -244,8 +244,8 @@ func (p *pair) setPrompt(raw json.Raw) (err error) {
 	return err
 }
 
-// split returns the number of messages at the start that both sides share. Many data sets repeat the prompt in each
-// side, so the shared messages become the prompt and replace a separate one.
+// split returns the number of messages at the start that both sides share. Many data sets repeat the prompt in both
+// sides, so the shared messages become the prompt and replace a separate one.
 func (p *pair) split(chosen, rejected []chat.Message) (n int) {
 	for n < len(chosen)-1 && n < len(rejected)-1 && chat.Equal(&chosen[n], &rejected[n]) {
 		n++
