@@ -67,7 +67,7 @@ func isLMEval(h *source.Head) bool {
 }
 
 // lmEval reads a sample. Its answers are the model's output before any filters. If a sample has several answers, its
-// score belongs to the answer that the filter chose (lm_eval/filters/selection.py), and the other answers have no score.
+// score belongs to the answer that the filter chose (lm_eval/filters/selection.py); the other answers have no score.
 func lmEval(r *reading) (id string, lines []Line) {
 	prompt := source.At(r.Raw, "arguments.gen_args_0.arg_0")
 	if prompt == nil {
