@@ -43,7 +43,7 @@ func (s Scale) Worst(lower bool) (score float64, ok bool) {
 
 // Scales holds the score ranges of several examples, separately for each kind of score.
 type Scales struct {
-	Rewards Scale            // of whole rollouts
+	Rewards Scale            // scale of the rewards of whole rollouts
 	Steps   map[string]Scale // scales of candidates, by step name
 }
 

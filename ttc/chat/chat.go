@@ -35,18 +35,18 @@ type Span struct{ Start, End int }
 // Part is one piece of multi-part content.
 type Part struct {
 	Type string   // text, image_url, input_audio, ...
-	Text string   // if Type is text
+	Text string   // the text, if Type is text
 	Raw  json.Raw // the whole part as given
 }
 
 // ToolCall is a call made by the assistant.
 type ToolCall struct {
 	ID        string
-	Type      string   // "function", or empty if the source gives none
+	Type      string   // "function", or empty if the source omits it
 	Name      string   // function name
-	Arguments string   // arguments as sampled: the string the model wrote, or the object's own JSON text
+	Arguments string   // arguments as sampled: the string that the model wrote, or the JSON text of an object
 	Parsed    json.Raw // the arguments as a JSON value with key order preserved; nil if they don't parse
-	AsObject  bool     // the source gave an object or another value, not a string
+	AsObject  bool     // the source has an object or another value instead of a string
 	Extra     []Member // other keys of the call, raw, in source order
 }
 

@@ -69,7 +69,7 @@ func parseMessage(c *json.Cursor) (Message, error) {
 	return m, nil
 }
 
-// roleText is like text, but for roles: it doesn't copy the common ones.
+// roleText is like text, but doesn't copy common roles.
 func roleText(v json.Raw) (string, error) {
 	for _, role := range []string{"user", "assistant", "tool", "system"} {
 		if v.Is(role) {

@@ -37,8 +37,8 @@ const (
 
 // Limits bound a group. Zero means the default.
 type Limits struct {
-	Examples int64 // default 100,000
-	Bytes    int64 // max total size of the group's encoded examples; default 32 MiB
+	Examples int64 // maximum number of examples; default 100,000
+	Bytes    int64 // maximum total size of the group's encoded examples, in bytes; default 32 MiB
 }
 
 // Options configures an index.

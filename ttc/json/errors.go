@@ -10,10 +10,10 @@ import (
 
 // Limits bound the values that are read. A zero field means its default.
 type Limits struct {
-	Depth int   // nesting levels in one value; default 1000
-	Size  int64 // bytes of one value; default 256 MiB
+	Depth int   // maximum nesting depth of a value; default 1000
+	Size  int64 // maximum size of a value, in bytes; default 256 MiB
 
-	Objects int64 // objects and lists in one value; default: unlimited
+	Objects int64 // maximum number of objects and lists in a value; default: unlimited
 }
 
 func (l Limits) orDefaults() Limits {

@@ -30,7 +30,7 @@ func (k Kind) String() string {
 	return [...]string{"nothing", "null", "a boolean", "a number", "a string", "an array", "an object"}[k]
 }
 
-// Kind returns the kind of the value; Invalid for an empty Raw.
+// Kind returns the kind of the value, or Invalid for an empty Raw.
 func (r Raw) Kind() Kind {
 	if len(r) == 0 {
 		return Invalid
@@ -182,7 +182,7 @@ type Cursor struct {
 	data   []byte
 	pos    int     // position in data; unused if there are tokens
 	tokens []token // data's tokens, if they were recorded
-	at     int     // in tokens
+	at     int     // index in tokens
 }
 
 // Cursor returns a cursor positioned before r.

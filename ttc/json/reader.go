@@ -41,7 +41,7 @@ type Reader struct {
 	err      error // sticky
 	scan     scanner
 	top      Kind  // the kind of the top-level value
-	values   int64 // read so far
+	values   int64 // number of values read so far
 	lastLine int64 // line of the last value
 	last     Raw   // the last value
 }
@@ -272,13 +272,13 @@ func (r *Reader) discard() {
 	r.pos = 0
 }
 
-// fill reads more bytes after those in r.buf, which it moves to the front of the block or of a larger one.
+// fill reads more bytes after those in r.buf, which it moves to the front of the block or of a larger block.
 func (r *Reader) fill() error {
 	limit := r.lim.Size + blockBytes // room for the largest allowed value and the start of the next one
 	if r.block == nil || len(r.buf) > len(r.block)*3/4 && int64(len(r.block)) < limit {
 		size := max(blockBytes, int(min(2*int64(len(r.block)), limit)))
 		if in, short := r.in.(interface{ Len() int }); short && r.block == nil {
-			size = min(size, max(64, 2*in.Len())) // enough for a small in-memory input, without growing
+			size = min(size, max(64, 2*in.Len())) // large enough for all of a small in-memory input
 		}
 		r.block = make([]byte, size)
 		r.buf = r.block[:copy(r.block, r.buf)]
@@ -312,7 +312,7 @@ func (r *Reader) shrink() {
 	}
 }
 
-// wholeRune reads on if the buffer ends inside the character at r.buf[i], so that an error can name it.
+// wholeRune reads more bytes if the buffer ends inside the character at r.buf[i], so that an error can name it.
 func (r *Reader) wholeRune(i int) {
 	for i < len(r.buf) && !utf8.FullRune(r.buf[i:]) && !r.eof && r.fill() == nil {
 	}

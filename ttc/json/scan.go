@@ -377,7 +377,7 @@ func runeLen(p []byte) (int, bool) {
 }
 
 const (
-	maxNumberBytes   = 1_000_000 // max length of a number, which bounds the search for its end
+	maxNumberBytes   = 1_000_000 // maximum length of a number, which bounds the search for its end
 	maxIntegerDigits = 4300      // CPython's limit on the digits of an integer literal (sys.set_int_max_str_digits)
 )
 

@@ -123,8 +123,8 @@ func AppendComma(dst []byte) []byte {
 }
 
 // AppendString appends text as a JSON string in UTF-8, escaping only what must be escaped: quotes, backslashes, control
-// characters, and lone surrogates as \udXXX (UTF-8 can't represent them). Without lone surrogates it is
-// json.dumps(text, ensure_ascii=False). Bytes that are not WTF-8 become U+FFFD.
+// characters, and lone surrogates as \udXXX (UTF-8 can't represent them). Without lone surrogates, the
+// result equals json.dumps(text, ensure_ascii=False). Bytes that are not WTF-8 become U+FFFD.
 func AppendString(dst []byte, text string) []byte {
 	dst, _ = appendQuoted(dst, text, false)
 	return dst

@@ -16,7 +16,7 @@ const (
 	Source  Stage = "source"  // bytes -> examples, steps -> candidates
 	Build   Stage = "build"   // candidates, sites, rollouts -> records
 	Gate    Stage = "gate"    // records -> records fit for training
-	Curate  Stage = "curate"  // records -> records chosen: dedupe, contradictions, sampling
+	Curate  Stage = "curate"  // records -> chosen records (dedupe, contradictions, sampling)
 	Write   Stage = "write"   // records -> rows of one format
 	Collate Stage = "collate" // records -> token rows
 	Teacher Stage = "teacher" // error sites -> error sites for which a teacher can give a hint

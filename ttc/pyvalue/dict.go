@@ -11,7 +11,7 @@ import (
 // the existing key and its position.
 type Dict struct {
 	keys, values []Value
-	index        map[hashKey]int // nil while small
+	index        map[hashKey]int // nil while the dict is small
 	Tag          any             // see Tag
 }
 
@@ -177,7 +177,7 @@ func hashAt(v Value, depth int, n *int) (hashKey, error) {
 			return hashKey{kind: KindObject, s: h.Hash()}, nil
 		}
 		if u, ok := v.Object().(interface{ Unhashable() bool }); !ok || !u.Unhashable() {
-			return hashKey{kind: KindObject, s: fmt.Sprintf("%p", v.Object())}, nil // by identity
+			return hashKey{kind: KindObject, s: fmt.Sprintf("%p", v.Object())}, nil // compared by identity
 		}
 	}
 	return hashKey{}, Errorf("TypeError", "unhashable type: '%s'", v.TypeName())

@@ -130,9 +130,9 @@ func (o *Dump) key(dst []byte, k Value, mark Marker) ([]byte, error) {
 	return dst, Errorf("TypeError", "keys must be str, int, float, bool or None, not %s", k.TypeName())
 }
 
-// text appends a JSON string: control characters, quotes and backslashes are escaped, and, with ensure_ascii,
-// non-ASCII characters. Because tool results are long and contain many quotes, eight bytes are examined and copied at
-// a time. When a backslash is inserted before one of them, that byte and the rest of the eight are copied again.
+// text appends a JSON string. It escapes control characters, quotes, backslashes and, with ensure_ascii, non-ASCII
+// characters. Because tool results are long and contain many quotes, eight bytes are examined and copied at a time.
+// When a backslash is inserted before one of them, that byte and the rest of the eight are copied again.
 func (o *Dump) text(dst []byte, v Value, mark Marker) []byte {
 	mark.at(v, len(dst))
 	s := v.text()

@@ -8,9 +8,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// Parse is json.loads: ints may be of any size (up to CPython's 4300 digits), out-of-range floats are infinite, the
-// last of several equal keys wins but takes the position of the first, NaN and Infinity are accepted, and two escaped
-// surrogates form one character. Anything but JSON is an error.
+// Parse implements json.loads: ints may be of any size (up to CPython's 4300 digits), out-of-range floats are infinite,
+// the last of several equal keys wins but takes the position of the first, NaN and Infinity are accepted, and two
+// escaped surrogates form one character. Anything but JSON is an error.
 func Parse(raw json.Raw) (Value, error) {
 	raw, err := json.Parse(raw, json.Limits{Depth: math.MaxInt, Size: math.MaxInt64})
 	if err != nil {

@@ -185,8 +185,8 @@ func appendFloat(dst []byte, f float64, nan, infinity string) []byte {
 	return dst
 }
 
-// appendQuoted appends the repr of the str v: single quotes unless the text contains one and no double quote;
-// characters that are not printable in Unicode 14 are escaped.
+// appendQuoted appends the repr of the str v. It uses single quotes, unless the text contains single quotes but no
+// double quotes, and escapes characters that are not printable in Unicode 14.
 func appendQuoted(dst []byte, v Value, mark Marker) []byte {
 	s := v.text()
 	quote := byte('\'')

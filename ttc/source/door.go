@@ -92,7 +92,7 @@ func Expand(paths []string, name string) ([]string, error) { return source.Expan
 func Matches(paths []string) ([]string, error) { return source.Matches(paths) }
 
 // Open opens an input: plain, gzip or zstd, detected from its first bytes. For a Git LFS pointer or an empty file, it
-// returns an error that includes a remedy. Tables - Parquet, CSV - are read as JSON lines. A pipe and standard input,
+// returns an error that includes a remedy. Tables (Parquet and CSV) are read as JSON lines. A pipe and standard input,
 // named "-", may be opened repeatedly, and are read from their beginning each time. Opening and reading stop when ctx
 // is done.
 func Open(ctx context.Context, path string) (*File, error) { return source.Open(ctx, path) }

@@ -133,7 +133,7 @@ func (st *state) safe(v, attr val, name string) val {
 	return attr
 }
 
-// getattr implements v.name, which prefers an attribute to an item.
+// getattr implements v.name. An attribute takes precedence over an item.
 func (st *state) getattr(v, name val) val {
 	st.step()
 	n := name.Text()

@@ -112,9 +112,9 @@ type operand struct {
 // arguments of a call, filter or test.
 type arguments struct {
 	plain  []node
-	names  []string // of keywords
+	names  []string // names of the keyword arguments
 	values []node
-	star   node // *args or nil
+	star   node // the *args argument, or nil
 }
 
 func (a *arguments) empty() bool { return len(a.plain)+len(a.names) == 0 && a.star == nil }
@@ -128,7 +128,7 @@ type (
 		pos
 		target, iter    node
 		body, otherwise []node
-		test            node // or nil
+		test            node // nil if the loop has no condition
 	}
 	ifNode struct {
 		pos

@@ -15,7 +15,7 @@ type (
 	stmt func(st *state) flow
 )
 
-// flow is how a statement ended: normally, with break or with continue.
+// flow records whether a statement ended normally, with break or with continue.
 type flow uint8
 
 const (
@@ -35,7 +35,7 @@ type frame struct {
 	sym    *symbols
 	fn     *funcScope
 	inLoop bool // break and continue are allowed
-	soft   bool // inside an if: an unknown filter is an error only when it is executed
+	soft   bool // inside an if, where an unknown filter or test is an error only when executed
 }
 
 func (f *frame) inner() *frame {

@@ -11,8 +11,8 @@ import (
 // Error explains why a template can't be compiled, or why a render failed.
 type Error struct {
 	// Class is the name of the Python exception: TemplateSyntaxError, TemplateAssertionError, UndefinedError,
-	// SecurityError, TemplateError (raise_exception), TypeError, ... or one of our own: LimitError, and
-	// UnsupportedError for a name that jinja2 knows and this engine doesn't support.
+	// SecurityError, TemplateError (raise_exception), TypeError, ... Two more classes don't exist in
+	// Python: LimitError, and UnsupportedError for a name that jinja2 supports and this engine doesn't.
 	Class  string
 	Text   string // the problem
 	Line   int    // 1-based line of the template
@@ -23,7 +23,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("template line %d, column %d: %s: %s", e.Line, e.Column, e.Class, e.Text)
 }
 
-// thrown carries an error up to Compile, to a render, or to the rendering of a head, which recover it.
+// thrown carries an error up to Compile, to a render, or to the rendering of a head, where it is recovered.
 type thrown struct {
 	class, text string
 	pos         int32 // offset into the normalised source; -1 means the current one

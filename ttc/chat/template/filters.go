@@ -41,7 +41,7 @@ var filters = map[string]filterFunc{
 	"upper":      textFilter("upper", (*state).upper),
 }
 
-func init() { filters["map"] = mapFilter } // here, because it looks up filters itself
+func init() { filters["map"] = mapFilter } // avoids an initialization cycle: mapFilter looks up filters
 
 // plainFilter returns a filter without arguments, and textFilter returns one that is applied to str(v).
 func plainFilter(name string, f func(st *state, v val) val) filterFunc {

@@ -149,7 +149,7 @@ func sortFilter(st *state, v val, a *args) val {
 	items := st.list(v)
 	keys := make([]val, len(items))
 	for i, item := range items {
-		keys[i] = pyvalue.NewList([]val{st.ignoreCase(get(item))}) // undefined values in a list compare equal
+		keys[i] = pyvalue.NewList([]val{st.ignoreCase(get(item))}) // in a list, undefined values compare equal
 	}
 	return pyvalue.NewList(st.sorted(items, keys))
 }

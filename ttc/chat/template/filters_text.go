@@ -89,7 +89,7 @@ func replaceFilter(st *state, v val, a *args) val {
 	return st.replace(text(v), text(p[0]), text(p[1]))
 }
 
-// tojsonFilter is transformers' tojson: json.dumps with ensure_ascii off and without HTML escaping.
+// tojsonFilter implements transformers' tojson: json.dumps with ensure_ascii off and without HTML escaping.
 func tojsonFilter(st *state, v val, a *args) val {
 	b := st.borrow()
 	st.dump(b, v, dumpOptions(st, v, a))

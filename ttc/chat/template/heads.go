@@ -36,7 +36,7 @@ func (h Head) BeginsAs(text string, n int) bool {
 type heads struct {
 	messages []val
 	text     string   // text of the whole conversation
-	found    []tailed // heads of n messages: without a generation prompt at 2n, with one at 2n+1
+	found    []tailed // the head of n messages, at index 2n without a generation prompt, and at 2n+1 with one
 
 	lists []listed // the template's lists of messages
 	// index of the last message read other than as the loop's item; -1 if none was; len(messages) if a read depended on
@@ -45,7 +45,7 @@ type heads struct {
 	slots []val // saved variables
 
 	before struct { // the state before the loop's last iteration
-		size        int // of the output
+		size        int // size of the output
 		seen        int
 		left, bytes int64
 		slots       []val
@@ -145,7 +145,7 @@ const (
 
 // fork is the point in a template where the heads of conversations end.
 type fork struct {
-	least   int  // min messages in a head; the render of a smaller head may differ before the fork
+	least   int  // minimum number of messages in a head; the render of a smaller head may differ before the fork
 	repeats bool // an iteration of the loop can be undone
 	after   stmt
 	prompt  int // slot of the template's own variable add_generation_prompt; -1 if it doesn't have one
@@ -250,7 +250,8 @@ func (k *fork) head(st *state, common int, again func(), open bool) (out tailed)
 }
 
 // find returns the index of the first loop over the messages. Heads end between iterations of this loop. It returns
-// -1 if a head may differ from the whole conversation before it ends, or if the rest of the template can't be undone.
+// -1 if a head may differ from the whole conversation before the head ends, or if the rest of the template can't be
+// undone.
 func (k *fork) find(body []node) int {
 	u := listUse{names: map[string]bool{"messages": true}}
 	for known := 0; known < len(u.names); {
@@ -285,8 +286,8 @@ func (k *fork) find(body []node) int {
 	return at
 }
 
-// isWrite reports whether a statement changes a namespace, which a fork wouldn't undo, or is a filter block, which
-// looks up names only when it begins.
+// isWrite reports whether a node is an assignment to a namespace or a filter block. A fork wouldn't undo the former,
+// and the latter looks up names only when it begins.
 func isWrite(n node) bool {
 	switch n.(type) {
 	case *nsRefNode, *filterBlockNode:

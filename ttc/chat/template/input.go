@@ -154,7 +154,7 @@ func conversation(messages []chat.Message, raw bool) ([]pyvalue.Value, error) {
 func messageValue(m *chat.Message, raw bool) (val, error) {
 	d := pyvalue.NewDict(4)
 	d.SetStr("role", pyvalue.Str(m.Role))
-	content := pyvalue.Str(m.Text) // "" if there is none
+	content := pyvalue.Str(m.Text) // "" if the message has no text
 	if m.Form == chat.Parts {
 		parts := make([]val, len(m.Parts))
 		for i, p := range m.Parts {

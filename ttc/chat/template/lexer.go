@@ -30,7 +30,7 @@ const (
 type token struct {
 	kind tokenKind
 	text string        // the data, name, operator or decoded string
-	num  pyvalue.Value // number
+	num  pyvalue.Value // the value of a number
 	pos  int32
 }
 
@@ -402,7 +402,7 @@ func unescapeOne(out []byte, s string, pos int) ([]byte, int) {
 		return append(out, "\\'\"\a\b\f\n\r\t\v"[i]), 1
 	}
 	switch {
-	case c >= 0x80: // jinja2 replaces the letter with an escape, whose backslash the preceding one escapes
+	case c >= 0x80: // jinja2 turns the letter into an escape, but the backslash before it escapes that one's
 		r, n := pytext.DecodeRune(s)
 		format := `\U%08x`
 		if r < 0x100 {

@@ -12,7 +12,7 @@ type loop struct {
 	of      val // the iterable
 	rest    iterator
 	index0  int
-	size    int // -1 until requested
+	size    int // number of items; -1 until requested
 	after   val // the next item, if it was looked at
 	current val
 	before  val

@@ -55,7 +55,7 @@ func (st *state) joinItems(a, b val) []val {
 	return append(append(st.made.vals.take(len(x) + len(y))[:0], x...), y...)
 }
 
-// join2 is a + b for two strings. If only one is Markup, the other is escaped and the result is Markup.
+// join2 computes a + b for two strings. If only one is Markup, the other is escaped and the result is Markup.
 func (st *state) join2(a, b val) val {
 	am, bm := isMarkup(a), isMarkup(b)
 	if am != bm {
@@ -104,7 +104,7 @@ func (st *state) repeat(seq, times val) (val, bool) {
 	return missing, false
 }
 
-// like returns v, as a Markup if v is a string and the first argument is a Markup.
+// like returns v. A string is returned as a Markup if the first argument is a Markup.
 func (st *state) like(of, v val) val {
 	if isMarkup(of) && v.Kind() == pyvalue.KindStr && !isMarkup(v) {
 		return str(v.Text(), markupProv(rawProv(v)))
@@ -217,8 +217,7 @@ func (st *state) hashes(key val) {
 	}
 }
 
-// costOf counts the work of comparing or printing a container: all its elements, including the elements of nested
-// containers.
+// costOf counts the work of comparing or printing a container and the containers nested in it.
 func (st *state) costOf(v val) { st.costAt(v, 0) }
 
 func (st *state) costAt(v val, depth int) {

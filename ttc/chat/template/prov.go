@@ -71,7 +71,7 @@ func isMarkup(v val) bool {
 }
 
 // asTag returns p as a value's tag. Concurrent renders share the provenances of their input. This is safe, because
-// asTag was called on those before, and writes to a provenance only once.
+// asTag has already been called on them, and writes to a provenance only once.
 func (p *prov) asTag() *pyvalue.Tag {
 	if p.Of == nil {
 		p.Of = p
@@ -166,7 +166,8 @@ func (b *provBuilder) add(n int, src *Source, off int, m Mode) {
 	s.Start, s.End, s.Source, s.Offset, s.Mode = start, b.n, src, off, m
 }
 
-// addSlice records that the next bytes are bytes i to j of a text with provenance p. A quoted span must be in whole.
+// addSlice records that the next bytes are bytes i to j of a text with provenance p. A quoted
+// span must lie completely inside or outside that range.
 func (b *provBuilder) addSlice(p *prov, i, j int) {
 	end := b.n + j - i
 	if p != nil {
@@ -200,7 +201,7 @@ func (b *provBuilder) unquote(s string, src *Source, off int) {
 }
 
 // eachEscape walks a quoted string, calling f for each plain run, escape and quote. The first argument of f is the
-// number of its bytes in s; the second is the number of text bytes that they encode.
+// length of that part in s, and the second is the length of the text that it encodes, both in bytes.
 func eachEscape(s string, f func(out, in int)) {
 	f(1, 0)
 	for i := 1; i < len(s)-1; {

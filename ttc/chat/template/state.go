@@ -40,7 +40,7 @@ type kept struct {
 	own   *builder
 	free  []*builder
 	made  arena
-	none  args           // no arguments
+	none  args           // an empty argument list
 	mark  pyvalue.Marker // the method mark of the state's marker
 }
 
@@ -78,7 +78,7 @@ func (st *state) tooManySteps() { throw("LimitError", "more than %d steps", st.i
 func (st *state) spend(n int) {
 	st.checkRoom(n)
 	st.bytes -= int64(n)
-	st.left -= int64(n) >> 6 // long strings take time, too
+	st.left -= int64(n) >> 6 // creating long strings takes time, too
 }
 
 // reads counts the work of scanning strings. Scanning costs more if escapes must be distinguished.
@@ -234,7 +234,7 @@ func (st *state) appendText(b *builder, v val) {
 // append calls a printer from package pyvalue, which appends to b, and records the sources of the output.
 func (st *state) append(b *builder, printer func(dst []byte, m pyvalue.Marker) ([]byte, error)) {
 	m, mark := &st.marker, st.mark
-	if m.b != nil { // a printer within a printer
+	if m.b != nil { // another printer is active
 		m = &marker{}
 		mark = m.mark
 	}

@@ -10,7 +10,7 @@ import (
 // loop, a macro, ...) records the names that it loads and stores, and how each variable gets its initial value on
 // entry. A Python local variable there corresponds to a slot in an activation here.
 
-// funcScope is a scope that becomes one function: the template, a macro, a loop filter.
+// funcScope is a scope that becomes one function: the template, a macro or a loop filter.
 type funcScope struct {
 	parent *funcScope
 	slots  map[string]int
@@ -25,7 +25,7 @@ func (f *funcScope) slot(ident string) int {
 	return i
 }
 
-// ref is a variable: an identifier in a function.
+// ref identifies a variable by its function and its name there.
 type ref struct {
 	fn    *funcScope
 	ident string

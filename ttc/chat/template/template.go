@@ -43,11 +43,11 @@ func Compile(src string) (t *Template, err error) {
 	return t, nil
 }
 
-// Limits bound what one render may do. A field of zero or less means its default.
+// Limits bound a single render. A field of zero or less means its default.
 type Limits struct {
-	Steps int64 // max operations; default 30 million, which take a few seconds
-	Bytes int64 // max bytes of text and lists created, printed or not; default 256 MiB
-	Depth int   // max depth of macro calls; default 200
+	Steps int64 // maximum number of operations; default 30 million, which take a few seconds
+	Bytes int64 // maximum size of the text and lists created, printed or not, in bytes; default 256 MiB
+	Depth int   // maximum depth of macro calls; default 200
 }
 
 func (l Limits) orDefault() Limits {
@@ -130,8 +130,8 @@ func (s Span) exact(text string, yield func(Span) bool) bool {
 	return more
 }
 
-// Render renders a conversation. The error is an *Error, for example because the template rejected the conversation
-// (raise_exception), used something undefined, or exceeded a limit.
+// Render renders a conversation. The error is an *Error. For example, the template may reject the conversation
+// (raise_exception), use an undefined variable, or exceed a limit.
 func (t *Template) Render(in Input) (Result, error) { return t.RenderIn(nil, in) }
 
 // Room holds memory that successive renders reuse for their results. The zero value is ready to use. It is not safe for

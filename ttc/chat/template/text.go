@@ -174,7 +174,7 @@ func (st *state) titleWords(v val) val {
 
 func isWordBreak(r rune) bool { return pytext.IsSpace(r) || strings.ContainsRune("-({[<", r) }
 
-// escape is markupsafe.escape: it escapes HTML's five special characters and leaves a Markup unchanged.
+// escape implements markupsafe.escape: it escapes HTML's five special characters and leaves a Markup unchanged.
 func (st *state) escape(v val) val {
 	if isMarkup(v) {
 		return v

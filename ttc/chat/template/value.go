@@ -244,7 +244,7 @@ func (it *iterator) all(yield func(val) bool) {
 
 func slice(items []val) iterator { return iterator{items: items} }
 
-// generator is a Python iterator: it can be consumed once.
+// generator is a Python iterator that can be consumed only once.
 type generator struct {
 	name string // name of the function that made it
 	next func() (val, bool)

@@ -2,8 +2,8 @@ package pytext
 
 import "unicode/utf8"
 
-// DecodeRune decodes the first code point of WTF-8 text: a surrogate is returned as itself, with size 3. For an invalid
-// byte it returns U+FFFD with size 1.
+// DecodeRune decodes the first code point of WTF-8 text, and returns the code point and its size in bytes. A surrogate
+// is returned as itself, with size 3. For an invalid byte, DecodeRune returns U+FFFD with size 1.
 func DecodeRune(s string) (rune, int) {
 	r, size := utf8.DecodeRuneInString(s)
 	if size == 1 && r == utf8.RuneError && len(s) >= 3 && s[0] == 0xed && s[1]&0xe0 == 0xa0 && s[2]&0xc0 == 0x80 {

@@ -18,7 +18,7 @@ import (
 type scopes struct {
 	r      *reader
 	byID   map[string]*scope
-	order  []*scope // by time
+	order  []*scope // sorted by time
 	out    *calls.Session
 	failed map[string]bool   // whether each tool call failed, by call id
 	agents map[*scope]string // names of sub-agents, unique within the session

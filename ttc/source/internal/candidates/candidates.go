@@ -19,7 +19,7 @@ import (
 type Source struct {
 	source.Walk // each answer or unusable line is a step: Steps == Candidates + dropped steps
 	cfg         Config
-	lines       int64 // of the file
+	lines       int64 // number of lines read from the file
 	reader      *Reader
 
 	// The first line of the next example, read ahead. raw is valid until the reader's next call.

@@ -5,5 +5,5 @@
 // Consecutive lines with the same id form an example, so only one example is in memory at a time, regardless of the
 // file's size. If an id reappears after lines with another id, joining its lines would require the whole file in
 // memory. Instead, the later lines become a separate example, named id#2. A warning reports the number of such
-// examples, which sorting the file by id avoids.
+// examples. Sorting the file by id avoids them.
 package candidates

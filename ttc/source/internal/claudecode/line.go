@@ -16,7 +16,7 @@ type line struct {
 	offset                            int64
 
 	message, attachment, rendered, compact json.Raw
-	version                                json.Raw // of the program
+	version                                json.Raw // version of the program
 
 	id, hash, base, shapeHash string
 	keep                      int64

@@ -25,7 +25,7 @@ type requests struct {
 
 type request struct {
 	shape  string
-	last   int32 // step of the request's last message; -1 without messages
+	last   int32 // step of the request's last message; -1 if the request has no messages
 	answer *answer
 	broken bool // the start of the message list is missing
 	given  bool // after holds the messages of the answer's call
@@ -51,7 +51,7 @@ type stepEdge struct {
 }
 
 type shape struct {
-	system calls.Ref // -1 means none
+	system calls.Ref // the system prompt; -1 if there is none
 	tools  []chat.Tool
 }
 

@@ -51,7 +51,7 @@ type block struct {
 	index int64 // -1 if unknown
 	raw   json.Raw
 	kind  string
-	text  string // distinguishes the block from others of its kind: its text or, for a call, its id
+	text  string // the block's text or, for a call, its id, by which blocks of the same kind are compared
 }
 
 func newBlock(index int64, raw json.Raw) block {
@@ -83,7 +83,7 @@ type answer struct {
 	first                                *record // its first line
 	blocks                               []block
 	usage                                calls.Usage
-	ref0                                 calls.Ref // reference to it as a message
+	ref0                                 calls.Ref // reference to the answer's message
 	hidden                               bool
 	prompt                               string
 	tools                                []chat.Tool
@@ -214,7 +214,8 @@ func (t *transcript) user(l *line) {
 		}
 	}
 	if len(rec.results) < len(rec.given) {
-		delete(t.open, rec.agent) // there is more than tool results, so a new answer follows, even with the same id
+		// The line contains more than tool results, so the next answer is a new one, even if it has the same id.
+		delete(t.open, rec.agent)
 	}
 	if l.summary {
 		t.callOutside(session.UnstoredCall, l, "the call that wrote the summary of a compaction")

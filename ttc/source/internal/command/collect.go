@@ -74,7 +74,7 @@ func (c *collector) collect(ctx context.Context) (string, error) {
 	}
 	defer cleanup()
 	err = c.start(ctx, argv)
-	if err := errors.Join(err, removeSecrets(out)); err != nil { // even if the program failed
+	if err := errors.Join(err, removeSecrets(out)); err != nil { // remove secrets even if the program failed
 		return "", err
 	}
 	path, err := c.found(out)
@@ -157,7 +157,7 @@ func (c *collector) start(ctx context.Context, argv []string) error {
 		return err
 	}
 	defer log.Close()
-	// The mark lets a later nat-go end the program's processes if this one is killed.
+	// The mark lets a later nat-go end the program's processes if this process is killed.
 	mark := process.NewMark()
 	if err := os.WriteFile(filepath.Join(c.dir, markFile), []byte(mark), 0o600); err != nil {
 		return err

@@ -41,12 +41,12 @@ func isMark(event json.Raw) bool {
 type reader struct {
 	s     *calls.Session
 	tally *source.Tally
-	talks map[string]*conversation // by agent
+	talks map[string]*conversation // conversations, by agent
 }
 
 // conversation is an agent's conversation so far.
 type conversation struct {
-	system  []calls.Ref // none or one
+	system  []calls.Ref // the system prompt, if any
 	said    []calls.Ref
 	walk    calls.Walk
 	walked  int            // number of messages in the walk that come from said; negative if the walk must be rebuilt

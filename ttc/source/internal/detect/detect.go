@@ -270,7 +270,7 @@ func (e *AmbiguousError) Error() string { return e.Path + ": " + e.What }
 // UnknownError reports that no source can read an input.
 type UnknownError struct {
 	Path, What string
-	Brief      string // in a few words
+	Brief      string // the problem in a few words
 
 	// Like lists wanted meanings, each with a key that may have it: {{"prompt", "Frage"}, {"output", "Antwort"}}.
 	Like [][2]string

@@ -33,7 +33,7 @@ var (
 // likeness holds the possible meanings of an input's keys, based on their names and values.
 type likeness struct {
 	keys  [][2]string // meaning and key, as in --map: {{"prompt", "Frage"}, ...}
-	doubt [][]string  // one list for each meaning in doubt: the meaning, followed by the keys that may have it
+	doubt [][]string  // for each meaning in doubt, a list of the meaning and the keys that may have it
 }
 
 // likely finds the keys that may have the wanted meanings, except for keys whose meaning is in doubt.
@@ -79,7 +79,7 @@ func find(columns []*source.Column, words []string, fits func(*source.Column) bo
 	return any
 }
 
-// common reports whether two lists of words have one in common.
+// common reports whether two lists have a word in common.
 func common(a, b []string) bool {
 	return slices.ContainsFunc(a, func(w string) bool { return slices.Contains(b, w) })
 }

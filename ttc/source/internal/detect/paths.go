@@ -136,7 +136,7 @@ func conversionHint(h *source.Head) string {
 }
 
 // conversationIn explains how to read entries that hold a conversation as a list of objects with a text and a speaker.
-// Speakers that are identified only by numbers can't be converted. It is empty for other entries.
+// Speakers that are identified only by numbers can't be converted. It returns "" for other entries.
 func conversationIn(h *source.Head) string {
 	for key, list := range h.Entries[0].Members() {
 		name, _ := key.Text()

@@ -106,8 +106,8 @@ func (s *Survey) node(n *ttc.Node) {
 	}
 }
 
-// Labelled reports whether the scores are labels, 1 for good and 0 for not good, and whether nothing can be compared
-// because no prompt has several answers and no task has several rollouts.
+// Labelled reports whether the scores are labels (1 for good and 0 for not good, with both present) of examples that
+// can't be compared: no prompt has several answers, and no task has several rollouts.
 func (s *Survey) Labelled() bool {
 	return s.LowScore != nil && *s.LowScore == 0 && *s.HighScore == 1 && !s.Graded && s.Choices == 0 && s.Tasks == 0
 }

@@ -29,7 +29,7 @@ import (
 type Report struct {
 	Questions int
 	Asked     int    // questions answered during this call; the other answers were already stored
-	Raised    int    // questions on which the workflow raised an exception; their examples are interrupted
+	Raised    int    // questions on which the workflow raised an exception; their examples are marked as interrupted
 	First     string // the first exception raised
 }
 
@@ -82,8 +82,8 @@ type collector struct {
 	mu     sync.Mutex
 	path   string // the element of paths that the service accepts; empty if not yet known
 	done   int
-	failed int // questions without an answer
-	row    int // failures since the last answer
+	failed int // number of questions without an answer
+	row    int // number of failures since the last answer
 	first  error
 	report Report
 }

@@ -97,8 +97,8 @@ func toolUse(b json.Raw) chat.ToolCall {
 	}
 }
 
-// AnthropicMessages converts a message in a request to chat messages: a model's message becomes one chat message, and
-// any other becomes one per tool result, followed by one for everything else.
+// AnthropicMessages converts a message in a request to chat messages. A model's message becomes one chat message. Any
+// other message becomes one chat message per tool result, followed by one for the rest of its content.
 func AnthropicMessages(role string, content json.Raw) []calls.Message {
 	if role == "assistant" {
 		m, _ := AnswerOf(Blocks(content))

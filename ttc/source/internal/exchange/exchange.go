@@ -172,7 +172,7 @@ func Refs(s *calls.Session, messages []calls.Message) []calls.Ref {
 }
 
 // MarkFailed sets, by call id, whether the tools that produced the input's results failed, unless the messages
-// already say so.
+// already contain that information.
 func (e *Exchange) MarkFailed(failed map[string]bool) {
 	for i := range e.Input {
 		m := &e.Input[i]

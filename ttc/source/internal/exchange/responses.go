@@ -31,7 +31,7 @@ func Responses(request, response json.Raw, summaries bool) Exchange {
 	out.add(session.At(response, "output"))
 	e.Input, e.Said, e.Answers, e.Unread = in.out, out.out, out.answers, out.unread
 	n := len(e.Answers)
-	if n > 0 { // between several answers, the server ran tools
+	if n > 0 { // earlier answers ended where the server ran tools
 		e.Answers[n-1].Finish = responseFinish(response, &e.Answers[n-1].Message)
 	}
 	// The server adds a conversation's earlier items, and the messages and tools of a prompt that it stores.
@@ -122,7 +122,7 @@ func (t *items) turn(item json.Raw) *Answer {
 	if t.open == nil {
 		t.open = &Answer{Message: chat.Message{Role: "assistant", Form: chat.Null}, Given: len(t.out)}
 	}
-	if t.open.TokenIDs == nil { // NeMo Gym's ids
+	if t.open.TokenIDs == nil { // NeMo Gym adds the ids to items
 		t.open.TokenIDs, t.open.LogProbs = Tokens(
 			session.At(item, "generation_token_ids"), session.At(item, "generation_log_probs"),
 		)
@@ -142,7 +142,7 @@ func (t *items) end() {
 	if a == nil {
 		return
 	}
-	if a.Finish = responseFinish(nil, &a.Message); t.unread != nil { // the model may have seen these items
+	if a.Finish = responseFinish(nil, &a.Message); t.unread != nil { // the model may have seen the unread items
 		a.Gaps |= ttc.RebuiltHistory
 	}
 	t.out, t.answers, t.open = append(t.out, calls.Message{Message: a.Message}), append(t.answers, *a), nil
@@ -164,8 +164,8 @@ func AddText(m *chat.Message, said chat.Message) {
 	m.Form, m.Text, m.Parts = said.Form, said.Text, said.Parts
 }
 
-// AddReasoning adds a reasoning item to its turn's message. It returns false if the text is missing: it is encrypted
-// or, unless summaries count, only a summary is present, which another model may have written.
+// AddReasoning adds a reasoning item to its turn's message. It returns false if the text is missing, because it is
+// encrypted, or because only a summary is present and summaries don't count. Another model may have written a summary.
 func AddReasoning(m *chat.Message, item json.Raw, summaries bool) bool {
 	texts := textsIn(session.At(item, "content"))
 	if texts == nil && summaries {

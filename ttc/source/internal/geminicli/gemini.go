@@ -166,7 +166,7 @@ func (g *gemini) answer(part session.Kept, record, content json.Raw, known bool)
 	g.tell(append([]calls.Message{{Message: m}}, results...))
 }
 
-// geminiResult returns the result that is stored with a call; ran is false if it was never run.
+// geminiResult returns the result that is stored with a call; ran is false if the call was never run.
 func geminiResult(call json.Raw) (m calls.Message, ran bool) {
 	for part := range session.Value(call, "result").Elements() {
 		if response := session.Value(part, "functionResponse"); response != nil {

@@ -45,8 +45,8 @@ func (o *observation) exchange() (exchange.Exchange, error) {
 	return e, err
 }
 
-// inputOf reads a model's input: a list of messages, an object that contains one, a list within a list, as LangChain
-// writes a batch with one element, or text.
+// inputOf reads a model's input: text, a list of messages, an object that contains such a list, or a list that
+// contains one such list, as LangChain writes a batch with one element.
 func inputOf(input json.Raw) ([]calls.Message, error) {
 	if messages := session.Value(input, "messages", "prompts", "input"); messages != nil {
 		input = messages
@@ -108,7 +108,7 @@ func answerOf(output json.Raw) (*exchange.Answer, error) {
 	return &exchange.Answer{Message: m.Message, Finish: finish}, nil
 }
 
-// fields returns the fields of a LangChain message, which may be in a nested object. It returns nil if raw isn't one.
+// fields returns the fields of a LangChain message, which may be in a nested object. It returns nil for other values.
 func fields(raw json.Raw) json.Raw {
 	for _, key := range []string{"kwargs", "data"} {
 		if inner, ok := raw.Get(key); ok && inner.Kind() == json.Object {

@@ -99,7 +99,7 @@ func (e *modelCall) list(a attributes, key string) json.Raw {
 }
 
 // messageOf reads a message made of parts. Each tool result becomes a separate message. Results in a model's message
-// are from tools that the provider ran. The parts after them were written later, and form another message.
+// are from tools that the provider ran. Parts after such results were written later, and form another message.
 func messageOf(raw json.Raw) (out []chat.Message) {
 	role := exchange.Role(session.Text(raw, "role"))
 	content, ok := raw.Get("parts")
@@ -197,7 +197,7 @@ func resultText(p json.Raw) string {
 // toolCall reads a call: {id, name, arguments}, or the AI SDK's {toolCallId, toolName, input}.
 func toolCall(p json.Raw) chat.ToolCall {
 	if session.Text(p, "toolName") != "" {
-		if _, ok := p.Get("input"); !ok { // up to version 4
+		if _, ok := p.Get("input"); !ok { // the form used up to version 4
 			return exchange.CallOf(p, "toolCallId", "toolName", "args")
 		}
 		return exchange.CallOf(p, "toolCallId", "toolName", "input")
@@ -210,7 +210,7 @@ func toolCall(p json.Raw) chat.ToolCall {
 	return call
 }
 
-// legacy reads the conventions before 1.37: one event per message.
+// legacy reads the conventions before 1.37, in which each message is an event.
 func (e *modelCall) legacy(events []event) {
 	events = slices.Clone(events)
 	slices.SortStableFunc(events, func(a, b event) int {
@@ -230,7 +230,7 @@ func (e *modelCall) legacy(events []event) {
 	slices.SortStableFunc(choices, func(a, b choice) int { return cmp.Compare(a.index, b.index) })
 	for i, c := range choices {
 		if i > 0 && c.index == choices[i-1].index {
-			continue // recorded twice
+			continue // the choice was recorded twice
 		}
 		m := eventMessage("assistant", session.At(c.body, "message"))
 		if m.ToolCalls == nil { // OpenLLMetry records calls next to the message

@@ -251,7 +251,7 @@ func instrumentation(scope []byte) source.Version {
 	return scopeOf(string(name), string(version))
 }
 
-// kindOf returns the kind of an item: a span begins with the id of its trace, a log record with a time.
+// kindOf returns the kind of an item. A span begins with the id of its trace, and a log record begins with a time.
 func kindOf(item []byte) (kind byte, ok bool) {
 	fields(item, func(num protowire.Number, typ protowire.Type, value []byte) bool {
 		switch {

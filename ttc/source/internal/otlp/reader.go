@@ -192,7 +192,7 @@ func objects(c *json.Cursor, each func(key string)) {
 	}
 }
 
-// Limits on a file's instrumentations: their number, and the length of a name.
+// Limits on the number of a file's instrumentations and on the length of their names.
 const (
 	maxScopes = 100
 	longName  = 100
@@ -213,8 +213,8 @@ func scopeOf(name, version string) source.Version {
 	return source.Version{Program: short(name), Number: short(version), Newest: tried[name]}
 }
 
-// keep stores a span or a log record. It ignores a log record that doesn't concern a model. For such a span, it
-// stores only the fields that locate the span among the others.
+// keep stores a span or a log record. It ignores a log record that doesn't concern a model. For a span that
+// doesn't concern a model, it stores only the fields that locate the span among the others.
 func (r *reader) keep(kind byte, raw json.Raw, offset int64) {
 	if r.err != nil || raw.Kind() != json.Object {
 		return

@@ -51,7 +51,7 @@ type span struct {
 type event struct {
 	name       string
 	at         int64
-	place      int64 // index among the events of its span; offset of a log record
+	place      int64 // index among the events of its span, or offset of a log record
 	body       json.Raw
 	attributes attributes
 	cut        bool // attributes are missing

@@ -19,8 +19,8 @@ import (
 type traces struct {
 	r        *reader
 	out      *calls.Session
-	spans    map[string]*span // by trace and id
-	order    []*span          // by time
+	spans    map[string]*span // spans, by trace and id
+	order    []*span          // sorted by time
 	agents   map[*span]string // names of sub-agents, unique in the session
 	inner    map[*span]bool   // calls that merely wrap another call
 	failed   map[string]bool  // whether each tool call failed, by call id

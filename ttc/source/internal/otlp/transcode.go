@@ -22,7 +22,7 @@ type shape struct {
 type field struct {
 	key  string
 	kind kind
-	of   *shape // shape of the message, if it is one
+	of   *shape // shape of the messages in the field, if any
 }
 
 type kind uint8
@@ -42,7 +42,7 @@ const (
 
 // The parts of OTLP's messages that are used.
 var (
-	valueShape     = &shape{oneof: true} // of an attribute
+	valueShape     = &shape{oneof: true} // value of an attribute
 	attributeShape = &shape{fields: map[protowire.Number]field{
 		1: {key: "key"}, 2: {key: "value", kind: nestedKind, of: valueShape},
 	}}
@@ -69,7 +69,7 @@ var (
 	}}
 )
 
-func init() { // set here, because values may contain values
+func init() { // avoids an initialization cycle: values may contain values
 	list := func(of *shape) *shape {
 		return &shape{fields: map[protowire.Number]field{1: {key: "values", kind: listKind, of: of}}}
 	}
@@ -86,7 +86,7 @@ const maxListField = 11
 // transcoder writes items as JSON in memory, up to a limit, because JSON may be much larger than protobuf: an empty
 // element takes two bytes in protobuf, but up to twenty in JSON.
 type transcoder struct {
-	most    int64 // max bytes of JSON
+	most    int64 // maximum number of bytes of JSON
 	objects int64 // number of messages and values that may still be written
 	full    bool  // an item exceeded one of these limits
 }

@@ -119,11 +119,11 @@ func (r *reader) after(s *calls.Session, part session.Kept, before place) place 
 }
 
 // compact returns the place after a compaction. The model is given the summary, then the messages from the first
-// entry that the compaction keeps. That entry may lack a message, because the program also keeps the entries just
-// before a message, such as a change of the model.
+// entry that the compaction keeps. That entry may lack a message, because the program also keeps other entries,
+// such as a change of model, that directly precede a message.
 func (r *reader) compact(s *calls.Session, entry json.Raw, before place) place {
 	id, first := session.Text(entry, "id"), session.Text(entry, "firstKeptEntryId")
-	var kept []*session.Given // from the last to the first
+	var kept []*session.Given // kept entries, last first
 	known := false
 	if _, stored := r.places[first]; stored && first != "" {
 		for g := before.path; g != nil && !known; g = g.Before {

@@ -185,7 +185,7 @@ func content(v json.Raw) json.Raw {
 	return json.AppendString(nil, strings.Join(texts, "\n"))
 }
 
-// opencode reads an exported session of opencode: each message has its role in info, and parts.
+// opencode reads a session exported by opencode, in which each message has its role under info, and a list of parts.
 func opencode(r *reading) conversed {
 	var m compose.List
 	for x := range r.list("messages").Elements() {
@@ -217,7 +217,7 @@ func opencode(r *reading) conversed {
 }
 
 // r2e reads an R2E-Gym trajectory. Its prompts are in the agent's arguments; the program appends the number of
-// remaining steps to each message to the model.
+// remaining steps to each message that it sends to the model.
 func r2e(r *reading) conversed {
 	steps, asked := r.list("trajectory_steps"), r.text("problem_statement")
 	var m compose.List

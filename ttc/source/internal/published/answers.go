@@ -40,7 +40,7 @@ type Rewriter func(entry json.Raw) (id string, lines []Line, err error)
 
 // Answers describes a shape of scored answers.
 type Answers struct {
-	Name string // the setting's value
+	Name string // value of the setting `shape`
 	Told string // description for users of how the entries are read
 	is   func(*source.Head) bool
 	New  func() Rewriter // creates a rewriter, which remembers an example's entries
@@ -125,7 +125,7 @@ func AnswersOf(h *source.Head) *Answers {
 	return first(answers, func(s Answers) bool { return s.is(h) })
 }
 
-// Reading returns how an input of a shape is read.
+// Reading returns the source.Reading for inputs of a shape.
 func Reading(name, told string) source.Reading {
 	r := source.Reading{Fit: source.Certain, Guessed: []string{told}}
 	r.Set("shape", name)
@@ -183,7 +183,7 @@ func shp(r *reading) (string, []Line) {
 			sides[i].score = r.score(key)
 		}
 	}
-	if v := value(r.Raw, "labels"); v != nil { // 1: A is preferred
+	if v := value(r.Raw, "labels"); v != nil { // 1 means that A is preferred
 		label, err := number(v)
 		switch difference := sides[0].score - sides[1].score; {
 		case err != nil || label != 0 && label != 1:
@@ -238,7 +238,7 @@ func number(v json.Raw) (float64, error) {
 	return f, nil
 }
 
-// helpSteer reads a preference from HelpSteer3 or HelpSteer2: negative values prefer the first answer.
+// helpSteer reads a preference from HelpSteer3 or HelpSteer2, where negative values prefer the first answer.
 func helpSteer(r *reading) (string, []Line) {
 	keys, prompt, strength := [2]string{"response1", "response2"}, value(r.Raw, "context"), "overall_preference"
 	if _, third := r.Get(strength); !third {

@@ -19,7 +19,7 @@ const (
 
 // Conversations describes a shape of conversations.
 type Conversations struct {
-	Name string // the setting's value
+	Name string // value of the setting `shape`
 	Told string // description for users of how the entries are read
 	is   func(*source.Head) bool
 

@@ -30,7 +30,7 @@ type oasst struct {
 	tree    string
 	above   map[string]compose.List // the conversation up to and including a message of the tree
 	roles   map[string]string
-	prompts int // bytes
+	prompts int // total size of the prompts, in bytes
 }
 
 func newOASST() Rewriter { return (&oasst{}).read }
@@ -111,7 +111,7 @@ func (o *oasst) message(m json.Raw, id, parent string) (json.Raw, error) {
 	if passed, ok := value(m, "review_result").Bool(); ok && !passed {
 		return nil, errors.New("failed review")
 	}
-	rank := r.score("rank") // 0 is the best
+	rank := r.score("rank") // 0 is the best rank
 	line := compose.Object(nil).Name(IDKey, o.tree).Name(TurnKey, parent).Set(PromptKey, above.End())
 	line = line.Text(OutputKey, text).Set(ScoreKey, strconv.AppendFloat(nil, 0-rank, 'g', -1, 64))
 	metadata := pick(m, "message_id", "lang", "labels", "emojis", "synthetic")

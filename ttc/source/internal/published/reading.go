@@ -11,7 +11,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// pick returns an object with an entry's members under the given keys, or nil without any.
+// pick returns an object with an entry's members under the given keys, or nil if it has none.
 func pick(entry json.Raw, keys ...string) json.Raw {
 	var o compose.Object
 	for _, key := range keys {

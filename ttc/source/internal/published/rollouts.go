@@ -27,8 +27,8 @@ func isVerl(h *source.Head) bool {
 func splits(input string) bool { return splitRoles(input) != nil }
 
 // splitRoles splits a conversation decoded without special tokens into its messages. A line that contains only the name
-// of a role begins a message. splitRoles returns nil unless the text begins with such a line and ends with another one,
-// the assistant's.
+// of a role begins a message. splitRoles returns nil unless the text begins with such a line and ends with a second
+// one, which names the assistant.
 func splitRoles(input string) json.Raw {
 	body := strings.TrimRight(input, "\n") + "\n"
 	at := verlRole.FindAllStringSubmatchIndex(body, -1)
@@ -49,7 +49,7 @@ func verl(r *reading) (string, []Line) {
 	if prompt == nil {
 		r.fail("expected each role in input on a separate line, and assistant on the last line")
 	}
-	r.score("score") // check that it is a number
+	r.score("score") // check that the score is a number
 	id := input
 	if step := source.IDText(value(r.Raw, "step")); step != "" { // rollouts of other steps come from another policy
 		id = step + " " + input
@@ -66,8 +66,8 @@ func isLMEval(h *source.Head) bool {
 	return hasAll(h, "doc_id", "doc", "resps") && hasAny(h, "arguments", "target", "filtered_resps")
 }
 
-// lmEval reads a sample. Its answers are the model's output before any filters. If a sample has several, its score
-// belongs to the answer that the filter chose (lm_eval/filters/selection.py), and the other answers have no score.
+// lmEval reads a sample. Its answers are the model's output before any filters. If a sample has several answers, its
+// score belongs to the answer that the filter chose (lm_eval/filters/selection.py); the other answers have no score.
 func lmEval(r *reading) (id string, lines []Line) {
 	prompt := source.At(r.Raw, "arguments.gen_args_0.arg_0")
 	if prompt == nil {
@@ -80,7 +80,7 @@ func lmEval(r *reading) (id string, lines []Line) {
 	metric := "metric"
 	if i := slices.IndexFunc(metrics, func(name string) bool { return value(r.Raw, name) != nil }); i >= 0 {
 		metric = metrics[i]
-		r.score(metric) // check that it is a number
+		r.score(metric) // check that the score is a number
 	} else {
 		r.fail("metric %w", ErrNoScore)
 	}

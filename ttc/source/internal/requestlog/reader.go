@@ -18,7 +18,7 @@ import (
 // extensions are the file name extensions of logs.
 var extensions = []string{".jsonl", ".json", ".ndjson", ".log"}
 
-// keys lists the keys that identify entries: each entry has at least one of them.
+// keys lists the keys that identify entries. Each entry has at least one of them.
 var keys = []string{"request", "litellm_call_id", "model_input_messages"}
 
 // Chat returns the source for logs of chat completions and Anthropic's messages.
@@ -49,7 +49,7 @@ type reader struct {
 	tally *source.Tally
 	ours  func(*entry) bool
 	named *session.Names // sessions named by the log, by the key they are stored under
-	links *session.Names // for each response: the key of the previous response or, for the first one, of the session
+	links *session.Names // for each response, the key of the previous response or, for the first one, of the session
 }
 
 func entries(tally *source.Tally, ours func(*entry) bool) session.Entries {
@@ -136,7 +136,7 @@ type log struct {
 	out       *calls.Session
 	calls     []*call
 	byID      map[string]*call
-	assembled int64 // messages of histories
+	assembled int64 // number of messages in assembled histories
 }
 
 type call struct {

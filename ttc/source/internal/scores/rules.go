@@ -119,7 +119,8 @@ func last(g *ttc.Graph) int {
 	return leaf
 }
 
-// callOf returns the call that a result answers: the last one before it with its id.
+// callOf returns the call that a result answers, which is the last earlier call with the result's id. If there is no
+// such call, callOf returns a call with only the name of the tool.
 func callOf(g *ttc.Graph, before []int, result *chat.Message) chat.ToolCall {
 	if result.ToolCallID != "" {
 		for _, n := range slices.Backward(before) {

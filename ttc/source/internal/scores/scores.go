@@ -34,7 +34,7 @@ type Scores struct {
 	byID      map[string]float64
 	conflicts map[string]bool
 	examples  []string // descriptions of the first few conflicts
-	bytes     int      // of the ids
+	bytes     int      // total size of the ids
 	replaced  int64
 	given     int64
 }
@@ -104,7 +104,7 @@ func (s *Scores) add(entry json.Raw, cfg *Config) (hasKey bool, err error) {
 	return true, s.set(source.IDText(id), score)
 }
 
-// lacks returns the error for an entry without a key, which a setting of dataset.scores names.
+// lacks returns the error for an entry without the key that a setting of dataset.scores names.
 func lacks(entry json.Raw, key, of, setting string) error {
 	return fmt.Errorf("entry has no %q; its keys are %s: specify the %s's key with dataset.scores.%s",
 		key, source.KeysOf(entry), of, setting)

@@ -99,7 +99,7 @@ func (e Entries) within(entry json.Raw) []json.Raw {
 }
 
 // ReadEntries passes each object in a file of JSON lines, or in a document of several lines, to the given function,
-// until a call returns false. It records and skips damaged lines. In a document, it can't read on after damage.
+// until a call returns false. It records and skips damaged lines. In a document, it stops at the first damage.
 func ReadEntries(
 	ctx context.Context, in *bufio.Reader, path string, limit int64, tally *source.Tally, each func(Line) bool,
 ) error {

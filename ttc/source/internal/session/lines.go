@@ -36,9 +36,10 @@ func Lines(ctx context.Context, path string, limit int64, tally *source.Tally, e
 	return readLines(ctx, f, path, limit, tally, each)
 }
 
-// FileID finds the session that a file belongs to. It passes the file's first lines, of which most is the maximum
-// number, to the given function, which returns the id that a line gives to the session, or "", and whether the file has
-// the format. Without an id, the session is named after the file. A file of another format is dropped.
+// FileID finds the session that a file belongs to. It passes the first lines of the file, up to the number most, to the
+// function read. For each line, read returns the session's id, or "" if the line doesn't contain it, and whether the
+// line shows that the file has the format. If no id is found, the session is named after the file. A file of another
+// format is dropped.
 func FileID(
 	ctx context.Context, path string, limits Limits, tally *source.Tally, most int,
 	read func(line json.Raw) (id string, known bool),

@@ -27,7 +27,7 @@ type Store struct {
 	spool  *spool.File
 	order  *extsort.Sorter
 	paths  []string
-	trials []*source.TrialResult // of the paths; nil if a file is not from a Harbor trial
+	trials []*source.TrialResult // results of the trials of the files in paths; nil if a file has none
 	packed []byte
 	row    [rowWidth]byte
 }
@@ -63,7 +63,7 @@ func (s *Store) Begin(ctx context.Context, path string) {
 	s.paths, s.trials = append(s.paths, path), append(s.trials, source.TrialOf(ctx, path))
 }
 
-// Add stores a part of a session. If the session has an equal part, this one is ignored.
+// Add stores a part of a session. All yields only one of several equal parts.
 func (s *Store) Add(id string, raw []byte, offset int64) error { return s.add(id, raw, offset, 0) }
 
 // AddRecurring stores a part that may recur in a session. If its file has n equal parts, n are kept, however many other

@@ -202,7 +202,7 @@ func KeysOf(entry json.Raw) string {
 // Text reports whether the column holds strings.
 func (c *Column) Text() bool { return c.Kinds[json.String] == c.Present }
 
-// Number reports whether the column holds numbers: true and false are 1 and 0, and CSV stores numbers as strings.
+// Number reports whether the column holds only values that the function Number converts.
 func (c *Column) Number() bool { return c.Numeric == c.Present }
 
 // List reports whether the column holds arrays or, as in tables, strings of JSON, which may also be objects.
@@ -388,7 +388,7 @@ func (h *Head) TextScores(setting string) string {
 		"the worst, or remove the key if nothing is to be compared", c.Key, strings.Join(h.wordsUnder(c.Key), " and "))
 }
 
-// words returns the number of strings that are neither empty nor numbers, JSON or dates. It is a lower bound, because
+// words returns the number of strings that aren't empty, numbers, JSON or dates. It is a lower bound, because
 // Numeric also counts values that aren't strings.
 func (c *Column) words() int {
 	return c.Kinds[json.String] - min(c.Kinds[json.String], c.Numeric) - c.Empty - c.JSON - c.Dates

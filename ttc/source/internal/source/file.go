@@ -28,7 +28,7 @@ type Input struct {
 	Path    string    `json:"path"` // as named by the user
 	Size    int64     `json:"size"` // bytes on disk
 	ModTime time.Time `json:"mod_time"`
-	ETag    string    `json:"etag,omitempty"` // for an object: the content identifier that its storage assigned
+	ETag    string    `json:"etag,omitempty"` // content identifier that the storage assigned to an object
 	Sum     uint64    `json:"sum,omitempty"`  // rolling hash over all entries, once the file has been read to the end
 }
 
@@ -231,7 +231,7 @@ func dataFiles(dir string) (out []string, err error) {
 		}
 		return nil
 	})
-	out, _ = Trajectories(out) // session sources report the trials that lack one
+	out, _ = Trajectories(out) // session sources report the trials without a trajectory
 	return out, err
 }
 
@@ -277,7 +277,7 @@ type File struct {
 }
 
 // Open opens an input: plain, gzip or zstd, detected from its first bytes. For a Git LFS pointer or an empty file, it
-// returns an error that includes a remedy. Tables - Parquet, CSV - are read as JSON lines. A pipe and standard input,
+// returns an error that includes a remedy. Tables (Parquet and CSV) are read as JSON lines. A pipe and standard input,
 // named "-", may be opened repeatedly, and are read from their beginning each time. Opening and reading stop when ctx
 // is done.
 func Open(ctx context.Context, path string) (*File, error) {

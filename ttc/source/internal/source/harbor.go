@@ -74,8 +74,8 @@ const (
 	trialDepth = 3         // a multi-step trial has steps/NAME/agent
 )
 
-// TrialOf returns the result of the trial that a main trajectory file belongs to. It returns nil if the file isn't one,
-// or if the result can't be read.
+// TrialOf returns the result of the trial that a main trajectory file belongs to. It returns nil if the file isn't a
+// main trajectory file, or if the result can't be read.
 func TrialOf(ctx context.Context, path string) *TrialResult {
 	for _, path := range resultsOf(path) {
 		if t := readTrial(ctx, path); t != nil {
@@ -130,7 +130,7 @@ func LackingTrial(ctx context.Context, dir string) ledger.Drop {
 	return d
 }
 
-// trialOf reads a trial's result. If an error makes the reward invalid, Harbor records that; older versions record only
+// trialOf reads a trial's result. Harbor records whether an error makes the reward invalid; older versions record only
 // the error.
 func trialOf(result json.Raw) (t TrialResult) {
 	t.Task, _ = At(result, "task_name").Text()

@@ -73,7 +73,7 @@ func ScorerMarks(metadata json.Raw) (failure, reasoning json.Raw) {
 	return failure, reasoning
 }
 
-// mayExplain quickly checks whether a candidate's metadata may contain an error, which few do. It searches for the
+// mayExplain quickly checks whether a candidate's metadata may contain an error, which is rare. It searches for the
 // key without its first letter, because r is rarer than e, and for escapes, because the key may contain them.
 func mayExplain(metadata json.Raw) bool {
 	return bytes.Contains(metadata, []byte(`rror"`)) || bytes.Contains(metadata, []byte(`\u`))

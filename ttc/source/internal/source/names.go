@@ -9,7 +9,7 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// Names makes ids unique within a file and finds duplicate entries. It remembers only hashes, some 40 bytes per
+// Names makes ids unique within a file and finds duplicate entries. It remembers only hashes, about 40 bytes per
 // entry. Ids with the same hash are treated as equal, so the later one is needlessly renamed. Entries are duplicates
 // only if their 128-bit hashes are equal. Call Reset before its first use.
 type Names struct {

@@ -31,7 +31,7 @@ type Options struct {
 	// Continue after this position; nil means start at the beginning. Drops before it are counted but not reported.
 	Resume *Cursor
 	Inputs []Input // inputs of the first run, if Resume is set; an input that has changed since is an error
-	Raw    bool    // keep raw ids and raw steps, and do not check them, if the source supports that; for NAT-exact runs
+	Raw    bool    // keep raw ids and raw steps, without checks, if the source supports that; set for NAT-exact runs
 	Part   *Part   // read only this part of the input, for a Divisible source; nil means all of it
 	// Named is called for every entry whose id can't be determined from the entry alone; see Part.Named. It may be nil.
 	Named func(row int64, id string)
@@ -94,7 +94,7 @@ type Stats struct {
 	Newer map[string]string `json:"newer,omitempty"`
 
 	GivenTokens   int64 `json:"given_tokens,omitempty"`   // tokens in the prompts of the calls trained on, as recorded
-	WrittenTokens int64 `json:"written_tokens,omitempty"` // tokens in their answers
+	WrittenTokens int64 `json:"written_tokens,omitempty"` // tokens in the answers of these calls, as recorded
 	Cut           int64 `json:"cut,omitempty"`            // files of which only a sample was read
 
 	Fidelity map[string]int64 `json:"fidelity,omitempty"` // calls trained on, by the fidelity of their text
@@ -335,7 +335,7 @@ func (t *Tally) Unused(ex *ttc.Example, key string) {
 type Error struct {
 	Path   string
 	Offset int64 // byte offset in the (uncompressed) file; -1 if unknown
-	Line   int64 // from 1; 0 means unknown
+	Line   int64 // line number, from 1; 0 if unknown
 	What   string
 	Help   string
 	Err    error

@@ -156,7 +156,7 @@ func (cs Columns) Outcome(conversation string) Choice {
 		"to read it anyway, add --map score=%s", c.Key, k.Means, cs.all[about].Key, c.Key)}
 }
 
-// sureOutcomes returns the names that only rollouts have: first in the entry, then in its holders.
+// sureOutcomes returns the names that only rollouts have, those in the entry before those in its holders.
 func (cs Columns) sureOutcomes(conversation string) (own []string) {
 	var held []string
 	for _, o := range outcomes {

@@ -15,7 +15,7 @@ type Version struct {
 	Newest  string // the newest version whose files were tested; empty if none was
 }
 
-// Bounds on an input's versions: how many are counted, and how many characters of each are shown.
+// Limits on the number of versions counted in an input, and on the length of a version shown, in characters.
 const (
 	maxVersions   = 50
 	maxVersionLen = 60

@@ -28,8 +28,8 @@ type Walk struct {
 	whole    string // why the file can't be read in parts
 }
 
-// Init sets the files to walk and how to read them. begin is called at the start of each file; entry reads the next
-// entry in the file: it returns nil for an entry that was dropped, and io.EOF at the end of the file. maxEmpty is the
+// Init sets the files to walk and how to read them. begin is called at the start of each file. entry reads the next
+// entry in the file, and returns nil for an entry that was dropped, and io.EOF at the end of the file. maxEmpty is the
 // number of consecutive empty entries at which reading ends with an error.
 func (w *Walk) Init(
 	paths []string, maxEmpty int64, opt Options,

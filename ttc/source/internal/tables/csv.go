@@ -55,7 +55,7 @@ type csvReader struct {
 	in    *guard
 	rows  *csv.Reader
 	names [][]byte // keys as JSON, each with its colon
-	n     int      // records read
+	n     int      // number of records read
 }
 
 // guard stops reading if a record is too large.

@@ -49,9 +49,9 @@ func Parquet(in io.ReaderAt, size int64) (io.ReadCloser, error) {
 
 // lineReader reads the lines of a table's rows.
 type lineReader struct {
-	next func(line []byte) ([]byte, error) // appends the line of the next row; a header has none
-	buf  []byte                            // generated but not yet read
-	line []byte                            // memory of buf
+	next func(line []byte) ([]byte, error) // appends the line of the next row, or nothing for a header
+	buf  []byte                            // text generated but not yet read
+	line []byte                            // the memory that buf uses, reused for the next line
 	err  error
 }
 
@@ -95,8 +95,8 @@ func appendValue(dst []byte, n parquet.Node, v any) []byte {
 
 func isList(n parquet.Node) bool { return len(n.Fields()) == 1 && n.Fields()[0].Repeated() }
 
-// appendGroup appends an object, with its keys in schema order. Nulls are omitted: a table gives all objects in a
-// column the same keys.
+// appendGroup appends an object, with its keys in schema order. Nulls are omitted, because a table gives all
+// objects in a column the same keys.
 func appendGroup(dst []byte, n parquet.Node, v map[string]any) []byte {
 	dst = append(dst, '{')
 	if n.Leaf() {

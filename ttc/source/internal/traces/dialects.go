@@ -76,7 +76,7 @@ func pydanticMessages(list json.Raw) (out []chat.Message) {
 	return out
 }
 
-// pydanticPart reads a part: the model's parts are added to its answer, and any other part becomes a separate message.
+// pydanticPart reads a part. It adds the model's parts to the answer, and returns any other part as a separate message.
 func pydanticPart(p json.Raw, answer *chat.Message) (chat.Message, bool) {
 	m := exchange.TextMessage("user", pydanticText(session.At(p, "content")))
 	kind := session.Text(p, "part_kind")

@@ -6,10 +6,10 @@
 // example. A message's data other than its text - token ids, log-probs, finish reason - is kept on its node. Keys
 // that are not listed here, such as a benchmark's `info` with the ground truth, never reach an example.
 //
-// Traces of composite trainers are supported too: trace_id, turns (with one tool_call each; tool_error, the kind of an
-// error at a turn of any role, and error_meta), final_reward, dpo_pairs, and replays (several models' answers to one
-// state).
+// Traces of composite trainers are supported too. Their keys are trace_id, turns (each with at most one tool_call; a
+// turn of any role may have tool_error, the kind of an error, and error_meta), final_reward, dpo_pairs, and replays
+// (several models' answers to one state).
 //
 // Most formats don't say whether the model really produced an assistant message in this rollout. assume_sampled decides
-// for those; a message with log-probs was sampled, and one with `weight: 0` or `sampled: false` was not.
+// in these cases; a message with log-probs was sampled, and one with `weight: 0` or `sampled: false` was not.
 package traces

@@ -108,7 +108,7 @@ func hasBlocks(m chat.Message) bool {
 	})
 }
 
-// blockMessages reads messages, some of which have Anthropic's blocks: tool calls and results, reasoning.
+// blockMessages reads messages, some of which have Anthropic's blocks for tool calls, results or reasoning.
 func blockMessages(raw json.Raw) (out []chat.Message, err error) {
 	for e := range raw.Elements() {
 		one, err := chat.ParseMessages(json.Raw("[" + string(e) + "]"))
@@ -325,7 +325,7 @@ func (s *Source) node(n *ttc.Node) error {
 type extraReader struct {
 	*Source
 	node   *ttc.Node
-	said   bool     // the trace says whether the message was sampled
+	said   bool     // the trace states whether the message was sampled
 	meta   json.Raw // error_meta
 	failed error
 }
@@ -595,8 +595,8 @@ func sampling(raw json.Raw) *ttc.Sampling {
 	return s
 }
 
-// overrides reads a rollout's request to a teacher for its task. Atropos puts the same object next to a scored group;
-// its other keys are ignored.
+// overrides reads a rollout's overrides of the teacher settings for its task. Atropos puts the same object next to a
+// scored group. Other keys in the object are reported as unread.
 func (s *Source) overrides(raw json.Raw) (topK *int, err error) {
 	if raw == nil {
 		return nil, nil
@@ -669,7 +669,8 @@ func parseTools(raw json.Raw) ([]chat.Tool, error) {
 	return out, nil
 }
 
-// fidelity returns the grade that the trace can prove: ids and log-probs only if every sampled message has them.
+// fidelity returns the grade that the trace can prove. A grade with ids or log-probs requires them in every sampled
+// message.
 func fidelity(nodes []ttc.Node) ttc.Fidelity {
 	f, lowest := ttc.TextOnly, ttc.IDsLogProbs
 	for i := range nodes {

@@ -136,7 +136,7 @@ func (s *Source) pairPrompt(raw json.Raw) json.Raw {
 	return list
 }
 
-// scores sets the pair's scores: its own if it has both, else 1 and 0. The chosen answer must score more.
+// scores sets the pair's scores: its own if it has both, else 1 and 0. The chosen answer's score must be higher.
 func (s *Source) scores(raw json.Raw, p *pair) (ledger.Reason, error) {
 	p.scores = [2]float64{1, 0}
 	chosen := first(raw, s.cfg.ChosenScoreKey, "score_chosen")
@@ -223,7 +223,7 @@ func teachersAnswer(raw json.Raw, c *ttc.Candidate) (_ ledger.Reason, err error)
 	return "", nil
 }
 
-// setPrompt reads the prompt, which is text or messages. If missing, it may be the common beginning of both sides.
+// setPrompt reads the prompt, which is text or messages. It leaves a missing prompt empty; see split.
 func (p *pair) setPrompt(raw json.Raw) (err error) {
 	switch raw.Kind() {
 	case json.String:
@@ -244,8 +244,8 @@ func (p *pair) setPrompt(raw json.Raw) (err error) {
 	return err
 }
 
-// split returns the number of messages that both sides begin with, because many data sets repeat the prompt in each.
-// This beginning becomes the prompt, in place of any separate one.
+// split returns the number of messages at the start that both sides share. Many data sets repeat the prompt in both
+// sides, so the shared messages become the prompt and replace a separate one.
 func (p *pair) split(chosen, rejected []chat.Message) (n int) {
 	for n < len(chosen)-1 && n < len(rejected)-1 && chat.Equal(&chosen[n], &rejected[n]) {
 		n++

@@ -132,7 +132,7 @@ func recognize(h *source.Head) (r source.Reading) {
 	case messages.Column != nil:
 		r.Fit = source.Fits
 		if answered(cols, messages.Key, reward, h) {
-			return source.Reading{} // candidates whose prompts are messages
+			return source.Reading{} // these are candidates whose prompts are messages
 		}
 	default:
 		for _, key := range own {
@@ -376,8 +376,8 @@ func isMessage(h *source.Head, key string) bool {
 	return true
 }
 
-// instruction finds the prompt and the text appended to it: instruction and input, if columns with these names exist.
-// answers are the answer columns.
+// instruction finds the columns of the prompt and of the text appended to it. These are instruction and input, if
+// columns with these names exist. answers are the answer columns.
 func instruction(cols source.Columns, answers ...string) (prompt, context source.Choice) {
 	prompt = cols.Find(promptKey, answers...)
 	context = cols.Find(source.ContextKey, append(answers, keyOf(prompt))...)
@@ -581,8 +581,8 @@ func isUntyped(content json.Raw) bool {
 	return n > 0 && content.Kind() == json.Array
 }
 
-// textParts converts Google-style and Amazon-style parts, {"text": ...}, to the chat API's parts. It returns others
-// unchanged.
+// textParts converts Google-style and Amazon-style parts, {"text": ...}, to the chat API's parts. It returns other
+// parts unchanged.
 func textParts(parts json.Raw) json.Raw {
 	var out compose.List
 	for p := range parts.Elements() {

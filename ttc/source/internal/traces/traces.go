@@ -27,7 +27,7 @@ type Source struct {
 	source.Walk
 	cfg     Config
 	tools   []chat.Tool // tools for rollouts that don't have their own
-	entries int64       // of the file
+	entries int64       // number of entries read from the file
 	system  string      // the system message given next to the entry's messages
 
 	candidates *candidates.Reader

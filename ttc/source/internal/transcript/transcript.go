@@ -7,8 +7,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// styles are the ways in which conversations are written down: where a speaker's name appears, and the role of each
-// name.
+// styles lists the formats of transcripts. name matches a speaker's name, and roles holds the role of each name.
 var styles = []struct {
 	name  *regexp.Regexp
 	roles map[string]string
@@ -30,7 +29,7 @@ var styles = []struct {
 	},
 }
 
-// Is reports whether text is a transcript: it begins with a speaker's name, and an assistant speaks in it.
+// Is reports whether text is a transcript, which begins with a speaker's name and contains an assistant's message.
 func Is(text string) bool { return Split(text) != nil }
 
 // Split returns the messages in a transcript. It returns nil if the text is not one. A name at the end with nothing

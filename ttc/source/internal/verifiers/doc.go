@@ -1,5 +1,5 @@
-// Package verifiers reads the rollouts of verifiers and prime-rl: the traces of version 1, a graph of nodes with the
-// engine's ids and log-probs, and the results of version 0, lists of messages.
+// Package verifiers reads the rollouts of verifiers and prime-rl. A trace from version 1 is a graph of nodes with the
+// engine's ids and log-probs. A result from version 0 holds lists of messages.
 //
 // In a version 1 trace, a sampled turn may be a leaf, while the history continues through a copy next to it. This
 // happens if the template renders a call differently from how it was sampled. Such copies are context; each sampled
