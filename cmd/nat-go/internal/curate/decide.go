@@ -140,7 +140,7 @@ func (d *Index) Close() {
 // key and tag together identify the content. A single sort therefore finds both contradictions and duplicates.
 const (
 	tagAt        = 16
-	ordinalAt    = 16 // tag and ordinal as one number whose highest byte is the tag
+	ordinalAt    = 16 // offset of a number whose highest byte is the tag, and whose other bytes are the ordinal
 	scoreAt      = 16 + 8
 	contentWidth = scoreAt + 8
 	ordinalBits  = 56
@@ -257,7 +257,7 @@ func (d *Index) resolveBucket(key [16]byte, b []bucketRow) error {
 // score. It doesn't drop preferences with the same content as one added by Hold. Preferences that were dropped before
 // keep their reason, and don't contradict others.
 func (d *Index) dropContradictions(b []bucketRow, held *[maxTag + 1]bool) {
-	var scores [2]map[[8]byte]bool // by direction
+	var scores [2]map[[8]byte]bool // names of the scores of each direction
 	for i := range b {
 		if r := &b[i]; r.preference() && (r.ordinal == heldOrdinal || d.of[r.ordinal].Kept()) {
 			if scores[r.tag&1] == nil {
@@ -296,8 +296,8 @@ func (d *Index) sample() error {
 // SplitError is the error for data that can't be split as requested.
 type SplitError struct {
 	First   string // identifies the first record of the largest component
-	Largest int64  // records in the largest component
-	Total   int64  // records kept
+	Largest int64  // number of records in the largest component
+	Total   int64  // number of kept records
 	By      By
 }
 

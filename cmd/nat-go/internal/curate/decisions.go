@@ -18,7 +18,7 @@ import (
 // Decision is the outcome of curation for one record.
 type Decision uint8
 
-// The decisions. Greater values are drops: see Dropped.
+// The decisions. Greater values are drops (see Dropped).
 const (
 	Train      Decision = iota
 	Validation          // in the validation set only
@@ -138,7 +138,7 @@ func (d *Decisions) Write(w io.Writer) error {
 	return nil
 }
 
-// maxReasons is the maximum number of reasons in a file, and maxAround the maximum size of all but the decisions.
+// maxReasons is the maximum number of reasons in a file. maxAround is the maximum size of a file without its decisions.
 const (
 	maxReasons = 200
 	maxAround  = len(magic) + 1 + maxReasons<<8 + 8 + 8

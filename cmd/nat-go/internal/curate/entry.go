@@ -17,13 +17,13 @@ type Entry struct {
 	Kind    builders.Kind
 	Drop    Decision // Train (0), or Dropped(reason) if the gate has already decided
 
-	Content  [16]byte // records with the same content are duplicates: see recordlog.Hashes
+	Content  [16]byte // records with the same content are duplicates; see recordlog.Hashes
 	Prompt   [16]byte // only the prompt; zero means that there is none
 	Chosen   [16]byte // sides of a Preference
 	Rejected [16]byte
-	Score    [8]byte  // name of a Preference's score: only pairs with the same score contradict each other
-	Task     [16]byte // name of the task; Example or zero if the record doesn't have one
-	Example  [16]byte // name of the example: see NameOf
+	Score    [8]byte  // name of a Preference's score; only pairs with the same score name contradict each other
+	Task     [16]byte // name of the task; for a record without a task, the same as Example, or zero
+	Example  [16]byte // name of the example; see NameOf
 }
 
 // Rules configures the decisions that the gate doesn't make.
@@ -31,7 +31,7 @@ type Rules struct {
 	Dedupe         bool   // keep the first of several records with equal content
 	Contradictions bool   // drop A>B and B>A for the same prompt and score name, with their duplicates
 	MaxPairs       int64  // keep at most this many preferences; 0 means all
-	Seed           uint64 // of the sample
+	Seed           uint64 // seed for the sample
 	Split          Split
 	// Hold replaces the split. Only records with the same content as one passed to Index.Hold are used for validation,
 	// and any other record in their components is dropped.

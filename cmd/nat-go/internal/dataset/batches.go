@@ -29,7 +29,7 @@ import (
 // maxConfig is the maximum size of a run's config.yml.
 const maxConfig = 16 << 20
 
-// batchesOf precedes the names of token batches' channels in Report.Contexts.
+// batchesOf is the prefix of the names of token batches' channels in Report.Contexts.
 var batchesOf = runfolder.Folder("").Batches() + "/"
 
 // HasBatches reports whether a run's folder has token batches.

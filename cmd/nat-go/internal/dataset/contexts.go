@@ -112,7 +112,8 @@ func without(
 	return of, its
 }
 
-// partly returns the changes, and PartOnly for every context without one: the rows hold only part of each context.
+// partly returns the changes. It adds a PartOnly change for every context without a change, because the rows hold only
+// part of each context.
 func partly(changes []builders.Change, contexts []ttc.History) []builders.Change {
 	all := make([]builders.Change, len(contexts))
 	for i, h := range contexts {
@@ -158,7 +159,7 @@ func ContextsInWords(c *runfolder.Contexts) string {
 		}
 		changed = append(changed, text)
 	}
-	n = min(n, c.Turns) // a turn may have both been truncated and got a hint
+	n = min(n, c.Turns) // a truncated turn with a hint is counted twice
 	text := ledger.Quantity(c.Turns, "trained turn")
 	switch {
 	case n == 0:

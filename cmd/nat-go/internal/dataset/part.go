@@ -41,7 +41,7 @@ func (s *Share) Lines() (n int64) {
 // are tables.
 type partFormat struct {
 	Name  string     `json:"name"`
-	Files []partFile `json:"files"` // in the order in which the files got their first rows
+	Files []partFile `json:"files"` // files, in the order in which they got their first rows
 	tally
 	Refused partRefusals `json:"refused"`
 }
@@ -176,12 +176,13 @@ func (w *formatWriter) joinOrigins(ctx context.Context, path string, before map[
 
 // partRefusals holds the refusals of a part.
 type partRefusals struct {
-	Why    []string       `json:"why,omitempty"` // in order of first occurrence
+	Why    []string       `json:"why,omitempty"` // reasons, in order of first occurrence
 	Counts []int64        `json:"counts,omitempty"`
 	Tries  []triedFormats `json:"tries,omitempty"` // results of trying other formats for the first refused records
 }
 
-// triedFormats counts some of the records that a format rejects, and how many each of the other formats can represent.
+// triedFormats counts some of the records that a format rejects, and how many of these records each other format can
+// represent.
 type triedFormats struct {
 	Records int64   `json:"records"`
 	Took    []int64 `json:"took"` // number of records that each format can represent, in the order of refusals.carry

@@ -28,8 +28,8 @@ import (
 // Limits bound the size of a row. In memory, a row takes about three times the length of its line, and each value,
 // even a short one, takes about a hundred bytes.
 type Limits struct {
-	Bytes  int64 // length of its line
-	Values int64 // number of values in it
+	Bytes  int64 // length of the row's line
+	Values int64 // number of values in the row
 }
 
 // DefaultLimits keep the program's memory below 512 MiB for any file. A run's rows are usually far smaller, because an
@@ -151,7 +151,7 @@ func findFormat(dir string, limits Limits) (FormatFolder, error) {
 	var err error
 	f.Format, err = formatOf(filepath.Base(dir), f.Files)
 	if err != nil && f.Origins == "" {
-		f.Files, err = nil, nil // other files of JSON lines, such as a run's dropped.jsonl
+		f.Files, err = nil, nil // these are other JSON Lines files, such as a run's dropped.jsonl
 	}
 	return f, err
 }

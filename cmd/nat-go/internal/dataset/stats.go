@@ -220,7 +220,7 @@ type meter struct {
 	scratch   []ttc.History
 }
 
-// metric is the spread of a metric's values.
+// metric is a metric with the spread of its values.
 type metric struct {
 	spread         // until spreads is called, only Name and NonFinite are set
 	total  int64   // number of finite values
@@ -316,7 +316,7 @@ func (m *meter) conversation(row *rows.Row, at occurrence) error {
 	if prompt.IsText() && prompt.Text == "" {
 		prompt = opening(row.Completion)
 	}
-	at.side = 1 // not the prompt of a pair
+	at.side = 1 // side 0 is for the prompts of pairs
 	return cmp.Or(m.prompts.add(m.hash.passage(prompt), at),
 		m.sample("length "+row.Kind.String(), float64(length(row.Prompt)+length(row.Completion))))
 }

@@ -130,8 +130,8 @@ func (v *verifier) warn(f Defect, format string, a ...any) {
 type formatCheck struct {
 	*verifier
 	folder  FormatFolder
-	names   []string // <format>/<file>, by file
-	counts  []int64  // rows, by file
+	names   []string // <format>/<file> of each file
+	counts  []int64  // number of rows, by file
 	hash    hasher
 	prompts *sharing
 	rows    *sharing

@@ -26,7 +26,7 @@ import (
 // aren't in the manifest. It doesn't rehash files that Verify has read. If the manifest can't be read, manifest is
 // nil, and why is the reason.
 func (r *Report) VerifyRun(run runfolder.Folder, manifest *runfolder.Manifest, why error) error {
-	before := r.Findings // the new ones come first
+	before := r.Findings // the new findings are put before these
 	r.Findings = []Defect{}
 	v := &verifier{report: r, more: map[string]int{}}
 	defer func() { r.Findings = append(r.Findings, before...) }()

@@ -21,7 +21,7 @@ type Request struct {
 	PassedOver []inspect.PassedOver `json:",omitempty"` // files in input folders that are skipped
 	// `_type` of the source; empty means the configuration's, or else the one that matches the input
 	Source    string
-	Map       []string // meanings of the input's keys: "output=response"
+	Map       []string // meanings of the input's keys, such as "output=response"
 	Builders  []string // names or types of builders; empty means the configuration's, or ones that suit the input
 	Formats   []string
 	Adapter   string // "files", or the name of an entry in trainer_adapters

@@ -141,7 +141,7 @@ func (r *run) end(ctx context.Context) (*Summary, error) {
 	if err != nil {
 		err = verdict{r.plan, r.out}.explain(err, r.lock != nil)
 		r.out.sum.Error = r.out.Hide(err.Error())
-		if r.out.sum.Job == nil { // with a job, the status is the job's
+		if r.out.sum.Job == nil { // if there is a job, the status is the job's
 			r.out.sum.Status = runfolder.Failed
 		}
 	}

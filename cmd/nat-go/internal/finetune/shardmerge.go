@@ -85,7 +85,7 @@ func (r merger) joinShards(ctx context.Context) error {
 		return err
 	}
 	for _, block := range r.run.plan.config.Selected() {
-		b := &build.Builder{Name: block.Name} // counts the names in the log
+		b := &build.Builder{Name: block.Name} // only counts the names in the log
 		r.run.plugins.Builders = append(r.run.plugins.Builders, b)
 	}
 	m := r.run.plan.merging

@@ -116,7 +116,7 @@ func (c *codec) origins(g *Group) {
 // maxCounted is larger than any count in a group's accounts, and small enough that sums of counts don't overflow.
 const maxCounted = 1 << 48
 
-// maxRuns bounds the number of inputs, each of which takes memory.
+// maxRuns is the maximum number of inputs. It bounds memory use, because each input takes memory.
 const maxRuns = 1 << 20
 
 func origin(c *coder.Coder, o *builders.Origin) {

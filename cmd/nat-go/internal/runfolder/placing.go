@@ -28,8 +28,8 @@ type pendingFile struct {
 	Path      string `json:"path"`
 }
 
-// Place records the changes to be made. The given files that have a temporary path will be renamed into place, as will
-// the update's manifest, and the update's obsolete files will be removed.
+// Place records the changes to be made in the lock file. The changes are to rename the given files that have a
+// temporary path, and the update's manifest, into place, and to remove the update's obsolete files.
 func (l *Lock) Place(u *Update, files []File) error {
 	f := l.Folder
 	p := &Placing{Manifest: pendingFile{f.Rel(u.file.Temporary()), f.Rel(f.Manifest())}, XXH3: u.sum}

@@ -14,9 +14,9 @@ type Inputs interface {
 	Runs() int
 	// Reads reports whether any part of a collection run is read.
 	Reads(run int) bool
-	// Bytes returns the size of all collection runs; 0 if it is unknown, as for compressed files and pipes.
+	// Bytes returns the total size of all collection runs, or 0 if it is unknown, as for compressed files and pipes.
 	Bytes() int64
-	// Before returns the size of the collection runs before a run.
+	// Before returns the total size of the collection runs that precede a run.
 	Before(run int) int64
 	// Open starts reading a collection run, after a position or, if that is nil, from the beginning.
 	Open(ctx context.Context, run int, after *source.Cursor) Reader

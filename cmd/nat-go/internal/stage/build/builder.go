@@ -24,7 +24,7 @@ import (
 // Builder is one of the run's builders, with a session to its process. A Builder with only a name counts the names in a
 // log.
 type Builder struct {
-	Name  string // in the YAML
+	Name  string // the builder's name in the YAML
 	Unit  builders.Unit
 	picks bool                // whether the builder builds preferences or demonstrations
 	rules *readers.ScoreRules // the rules in dataset.score_rules; nil means none
@@ -315,7 +315,8 @@ func (a *account) take(res *result) {
 func (a *account) use(r builders.Record) {
 	if a.unit == stage.UnitExample {
 		a.mark(r.Header().Example, 0)
-		if p, ok := r.(*builders.Preference); ok && p.Rejected.Ref.Part == builders.NodeSpan { // from another rollout
+		// A rejected answer that refers to a span of nodes is from another rollout.
+		if p, ok := r.(*builders.Preference); ok && p.Rejected.Ref.Part == builders.NodeSpan {
 			a.mark(p.Rejected.Ref.Example, 0)
 		}
 		return
@@ -519,17 +520,17 @@ type item struct {
 	group *ttc.Group
 	parts []*ttc.Group // one group per example, for builders that work on examples
 	end   bool
-	fail  error // at the end of a collection run: why it failed
+	fail  error // error of a collection run that failed, if end is set
 }
 
 // position is a feeder's progress.
 type position struct {
 	at    source.Cursor
 	drops []ledger.Drop // drops since the last item
-	// If the run's unit is larger than an example:
+	// Set if the run's unit is larger than an example:
 	done  int64        // number of groups up to and including the last group sent
 	first shards.Place // position of that group's first example
-	// At the end of a collection run:
+	// Set at the end of a collection run:
 	input source.Input
 	seen  source.Stats
 }

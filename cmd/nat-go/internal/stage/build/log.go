@@ -37,7 +37,7 @@ type Cursor struct {
 type Stage struct {
 	*stage.Account
 	Folder   runfolder.Folder
-	Rules    curate.Rules // of the index; zero if this process doesn't decide on records
+	Rules    curate.Rules // rules for the index; zero if this process doesn't decide on records
 	Gates    curate.Gates
 	Where    where.Filter[*where.Subject] // dataset.where
 	Marks    *marks.File                  // a user's marks on records; nil means none
