@@ -74,7 +74,7 @@ func run(args []string, stdout io.Writer) error {
 		"wheel": b.wheel, "archive": b.archive, "image": b.image, "sdist": b.source,
 		"bill": func(w io.Writer) (string, error) {
 			bill, err := b.bill()
-			_, _ = w.Write(bill) // w is a buffer
+			_, _ = w.Write(bill) // can't fail, because w is a buffer
 			return "nat-go-" + b.version() + ".cdx.json", err
 		},
 		"checksums": func(w io.Writer) (string, error) { return checksumsName, checksums(w, *out) },

@@ -34,7 +34,7 @@ type Config struct {
 type Types struct {
 	Sources, Builders, Trainers, Adapters map[string]Component
 
-	Formats   []string                 // row formats; nil means not checked
+	Formats   []string                 // row formats; nil means that formats aren't checked
 	HasPlugin func(plugin string) bool // reports whether a plugin exists outside the plugins section; nil means never
 }
 
@@ -49,7 +49,7 @@ type Component struct {
 // Options configures Load and Parse.
 type Options struct {
 	Types     Types
-	Compat    bool // for --compat nat: only warn about unknown keys in components, and treat unset variables as empty
+	Compat    bool // for --compat nat, treat unset variables as empty, and only warn about unknown keys in components
 	Overrides []Override
 	Run       bool                             // whether a run is about to start, for which fine-tuning must be enabled
 	Getenv    func(name string) (string, bool) // nil means the process's environment

@@ -14,8 +14,8 @@ import (
 //go:embed page.md
 var pageText string
 
-// Page returns the page about the whole configuration. It is page.md with each line {{...}} replaced by a table or list
-// of settings, which is made from the structs that the settings are read into.
+// Page returns the page about the whole configuration. It is page.md with each line {{...}} replaced by the
+// documentation of some settings.
 func Page(types Types) []byte {
 	r := page{Builder: &strings.Builder{}, types: types, tables: map[string]string{}}
 	for line := range strings.Lines(pageText) {

@@ -220,7 +220,7 @@ func (d *Index) resolveBucket(key [16]byte, b []bucketRow) error {
 	if n := len(b); n > 1 && d.rules.Contradictions && b[0].tag != b[n-1].tag {
 		d.dropContradictions(b, &held)
 	}
-	found := false // a record with this content is kept
+	found := false // whether a record with this content is kept
 	for i := range b {
 		r := &b[i]
 		found = found && r.tag == b[i-1].tag

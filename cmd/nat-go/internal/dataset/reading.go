@@ -23,7 +23,8 @@ const readerChunk = 10 << 20
 const maxColumns = 4096
 
 // reading models how Hugging Face datasets (3.6 to 5.2, with pyarrow 26) reads a JSON lines file. Because the reader
-// guesses the columns, strings become timestamps, late keys cause a failure, and missing keys are filled with null.
+// guesses the columns, strings become timestamps, keys that first appear after the first chunk cause a failure, and
+// missing keys are filled with null.
 type reading struct {
 	nulls   bool // whether the trainer treats null as a missing key
 	row     column

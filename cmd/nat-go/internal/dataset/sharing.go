@@ -12,8 +12,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// sharing finds content that several rows have in common. It sorts hashes, on disk if there are many, and so takes
-// constant memory.
+// sharing finds content that several rows have in common. It sorts hashes, on disk if there are many, so that it needs
+// only constant memory.
 type sharing struct {
 	sorter *extsort.Sorter
 	row    []byte

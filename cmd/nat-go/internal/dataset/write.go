@@ -569,9 +569,9 @@ func appendNames(dst []byte, key string, names []string) []byte {
 	return dst
 }
 
-// appendDigits appends n >= 0 in decimal. It writes one digit at a time without reading them back. strconv, in
-// contrast, copies from a buffer, and the copy waits for all earlier stores, such as those to a row that isn't in the
-// cache.
+// appendDigits appends n >= 0 in decimal. It writes one digit at a time and reads none of them back. In contrast,
+// strconv copies digits from a buffer, and the copy waits for all earlier stores, such as those to a row that isn't in
+// the cache.
 func appendDigits(dst []byte, n int64) []byte {
 	end := len(dst)
 	for left := n; ; left /= 10 {

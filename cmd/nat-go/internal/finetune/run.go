@@ -75,7 +75,7 @@ func predict(ctx context.Context, req Request, env stage.Env) (*Summary, error) 
 // stages returns the stages of the run, in order.
 func (r *run) stages() []step {
 	ahead := func(ctx context.Context) error {
-		if !r.plan.resume { // a resumed run doesn't know yet where to continue
+		if !r.plan.resume { // it isn't known yet where a resumed run continues
 			r.in.Ahead(ctx)
 		}
 		return nil

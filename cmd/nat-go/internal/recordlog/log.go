@@ -136,7 +136,7 @@ func Create(dir string) (*Writer, error) {
 	w := newWriter(dir, f, Commit{Version: Version, Bytes: int64(HeaderSize)})
 	head := binary.LittleEndian.AppendUint32([]byte(magic), Version)
 	w.sum.Write(head)
-	_, _ = w.out.Write(head) // fits into the buffer
+	_, _ = w.out.Write(head) // can't fail, because head fits into the buffer
 	return w, nil
 }
 

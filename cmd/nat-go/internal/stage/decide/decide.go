@@ -104,7 +104,7 @@ func (s Stage) decide(ctx context.Context) (*curate.Decisions, error) {
 // listedOverlaps is the maximum number of overlaps in the manifest.
 const listedOverlaps = 100
 
-// Benchmarks holds the words of benchmarks, which a run's records must not contain.
+// Benchmarks holds the words of benchmarks, with which a run's records are compared.
 type Benchmarks struct {
 	*overlap.Index
 	drop bool // whether to drop the records that share words

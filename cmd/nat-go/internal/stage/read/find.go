@@ -218,9 +218,9 @@ func natKeys(c *config.Config) *readers.NATConfig {
 	return &cfg
 }
 
-// useLiveSource prepares for inputs that running an agent will produce. It returns false if neither --endpoint nor the
-// entry under sources requires this. The source's output is written to the run folder, one file per collection run in
-// the workflow_output.json format, and is then read like any other input.
+// useLiveSource sets up a source that runs an agent. It returns false if neither --endpoint nor the entry under sources
+// specifies such a source. The source's output is written to the run folder, one file per collection run in the
+// workflow_output.json format, and is then read like any other input.
 func (f *finder) useLiveSource() (live bool, err error) {
 	block := f.block
 	if f.Endpoint != "" {
