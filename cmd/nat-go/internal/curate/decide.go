@@ -61,10 +61,10 @@ type Index struct {
 	of      []Decision
 	warning string
 
-	contents *extsort.Sorter // see contentRow
+	contents *extsort.Sorter // rows made by contentRow
 	draws    *extsort.Sorter // rows of seeded hash (16 bytes) and ordinal (8)
 
-	units   *extsort.Sorter // see unitRow
+	units   *extsort.Sorter // rows made by unitRow
 	unit    [unitWidth]byte // row of the unit to which entries are being added
 	entries uint32          // number of entries that unit spans; 0 means none
 }
@@ -243,7 +243,7 @@ func (d *Index) resolveBucket(key [16]byte, b []bucketRow) error {
 		content[16] = r.tag
 		number := xxh3.Hash128Seed(content[:], d.rules.Seed).Bytes()
 		if held[r.tag] {
-			number = [16]byte{} // draw it first
+			number = [16]byte{} // the lowest number, so that it is drawn first
 		}
 		var draw [drawWidth]byte
 		if err := d.draws.Add(binary.BigEndian.AppendUint64(append(draw[:0], number[:]...), r.ordinal)); err != nil {

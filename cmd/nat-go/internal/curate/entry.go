@@ -57,8 +57,8 @@ type By string
 
 // The ways to split.
 const (
-	ByTask    By = "task"    // tasks and examples
-	ByExample By = "example" // examples and, for rollout records, their tasks
+	ByTask    By = "task"    // keeps the records of a task or an example together
+	ByExample By = "example" // keeps the records of an example, and the rollouts of a task, together
 	// ByPosition is NAT's split: the first max(1, int((1-v)n)) records are for training, and the rest for validation. A
 	// single record is used for both.
 	ByPosition By = "position"

@@ -161,8 +161,8 @@ func promptFault(p *builders.Passage) fault {
 	return fault{}
 }
 
-// answerFault checks one side of a preference. It must be text that isn't blank, or messages of which the first and the
-// last are from the assistant, and at least one from the assistant has content.
+// answerFault checks one side of a preference. It must be text that isn't blank, or messages that begin and end with
+// one from the assistant. At least one message from the assistant must have content.
 func answerFault(what string, p *builders.Passage) fault {
 	if p.IsText() {
 		if blank(p.Text) {
@@ -188,8 +188,8 @@ func answerFault(what string, p *builders.Passage) fault {
 	return fault{}
 }
 
-// conversationFault checks a whole conversation, which needs a message from the user, and one with content from the
-// assistant.
+// conversationFault checks a whole conversation. It must contain a message from the user, and a message with content
+// from the assistant.
 func conversationFault(p builders.Passage) fault {
 	if p.IsText() {
 		return faultf(ledger.BadRecord, "expected a conversation of messages, got text")

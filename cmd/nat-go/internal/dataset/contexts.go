@@ -232,7 +232,7 @@ type contextCheck struct {
 	due     []ttc.History // contexts of that record
 	named   bool          // whether a line of rows.jsonl has contexts
 	counts  runfolder.Contexts
-	without int64 // lines without contexts
+	without int64 // number of lines without contexts
 }
 
 func (c *contextCheck) close() {
@@ -342,7 +342,7 @@ func (h hash) MarshalText() ([]byte, error) { return appendHistory(nil, ttc.Hist
 
 // changedContext is a turn in a record whose context differs from the recorded one.
 type changedContext struct {
-	Turn int    `json:"turn"` // from 0
+	Turn int    `json:"turn"` // counted from 0
 	By   string `json:"by"`
 	Was  *hash  `json:"was,omitempty"`
 }

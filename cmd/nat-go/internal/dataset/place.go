@@ -281,7 +281,7 @@ func linesOf(r io.Reader, limits Limits, from int64, f func(n int64, line []byte
 }
 
 // tooMany reports whether a line of JSON has too many values. It counts commas and opening brackets, because each
-// nested value follows one of them, or a key that follows one.
+// nested value follows one of these characters, either directly or after its key.
 func tooMany(line []byte, maxValues int64) bool {
 	if int64(len(line)) < maxValues {
 		return false

@@ -29,7 +29,7 @@ type reading struct {
 	nulls   bool // whether the trainer treats null as a missing key
 	row     column
 	rows    int64
-	chunk   int // from 0
+	chunk   int // number of the chunk, counted from 0
 	bytes   int // size of the chunk so far
 	columns int
 }

@@ -40,7 +40,7 @@ func (s *sharing) add(key [16]byte, at occurrence) error {
 
 // shared is the distribution of one hash: how often it occurs in each split and side, and where it occurs first.
 type shared struct {
-	count [2][2]int64 // by split, side
+	count [2][2]int64 // counts by split and side
 	first [2][2]occurrence
 }
 

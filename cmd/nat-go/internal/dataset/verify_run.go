@@ -252,7 +252,7 @@ func (v *verifier) counts(run runfolder.Folder, m *runfolder.Manifest, d *curate
 // originsRead reads a format's rows.jsonl in parallel with the record log, in which the groups are in the same order.
 type originsRead struct {
 	name   string
-	splits map[string]rows.Split // by file
+	splits map[string]rows.Split // splits by file
 	file   interface{ Close() error }
 	next   func() ([]byte, error, bool)
 	stop   func()

@@ -180,7 +180,7 @@ func (s *Spec) survey(ctx context.Context, all []*formatWriter) error {
 	if !slices.ContainsFunc(all, func(w *formatWriter) bool { return w.enc.Declared() }) {
 		return nil
 	}
-	var found [8]rows.Contents // by kind
+	var found [8]rows.Contents // contents by kind of record
 	for g, err := range recordlog.GroupsAhead(s.Log) {
 		if err := cmp.Or(err, ctx.Err()); err != nil {
 			return err

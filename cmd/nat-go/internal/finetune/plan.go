@@ -41,7 +41,7 @@ type plan struct {
 	marks   *marks.File         // a user's marks on records; nil means none
 	scores  *readers.Scores     // scores from dataset.scores; nil means none
 	verdict *readers.ScoreRules // rules of dataset.score_rules; nil means none
-	where   runFilter           // dataset.where
+	where   runFilter           // filter from dataset.where
 	copyTo  string              // NAT's dataset_output_dir; empty means no copy
 	notes   []string            // remarks on the plan, which become warnings
 	self    string              // path of this program
@@ -64,7 +64,7 @@ type plan struct {
 
 	minFidelity ttc.Fidelity // minimum fidelity of a record's trace
 
-	overlaps map[uint64]string // see curate.Gates
+	overlaps map[uint64]string // descriptions of overlaps with benchmarks; see curate.Gates
 }
 
 // joining holds the runs that a merge joins.

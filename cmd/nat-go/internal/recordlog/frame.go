@@ -40,7 +40,7 @@ func (g *Group) decode(payload []byte, most Large) error {
 	return (&codec{Coder: coder.Reader(payload, &room)}).group(g)
 }
 
-// read reads a frame into g, from a log of which at most left bytes remain. It returns the frame's size.
+// read reads a frame into g, from a log with at most left remaining bytes. It returns the frame's size.
 func (g *Group) read(in io.Reader, most Large, left int64) (size int64, err error) {
 	var head [frameHead]byte
 	if _, err := io.ReadFull(in, head[:]); err != nil {

@@ -45,8 +45,8 @@ type Manifest struct {
 	Batches   *Batches       `json:"batches,omitempty"`
 	Fidelity  *Fidelity      `json:"fidelity,omitempty"` // nil if the source doesn't report calls
 	Warnings  []string       `json:"warnings,omitempty"`
-	Overlaps  *Contamination `json:"contamination,omitempty"`    // see dataset.contamination
-	Accepted  []string       `json:"accepted_changes,omitempty"` // see --accept-changed
+	Overlaps  *Contamination `json:"contamination,omitempty"`    // nil without dataset.contamination
+	Accepted  []string       `json:"accepted_changes,omitempty"` // changes accepted with --accept-changed
 	// all of the run's files except the manifest, the lock, and the job's and trainer's files
 	Files []File `json:"files"`
 }

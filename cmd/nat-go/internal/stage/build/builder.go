@@ -191,8 +191,9 @@ func (b *Builder) limit(res *result) {
 	}
 }
 
-// admits reports whether a builder may use k, a kind of drop or a name. It may use maxNames of them, counting those in
-// the log and the new ones in the result, to which admits adds k.
+// admits reports whether a builder may use k, which is a kind of drop or a name. A builder may use maxNames different
+// ones. logged contains the ones in the log, and fresh contains the new ones in the result. If k is new and admitted,
+// admits adds k to fresh.
 func admits[K comparable](b *Builder, logged, fresh map[K]bool, k K) bool {
 	switch {
 	case logged[k]:
@@ -395,7 +396,7 @@ func (a *account) countElsewhere(drops []ledger.Drop) (n int64) {
 // evidence finds the rule, if any, that scored an example in a group, and the message that the rule matched.
 type evidence struct {
 	rules *readers.ScoreRules // nil if the run doesn't have score rules
-	group *ttc.Group          // the group as the builder saw it
+	group *ttc.Group          // the group that was sent to the builder
 	found map[int]json.Raw
 }
 
@@ -497,7 +498,7 @@ func (d *Direct) Build(ctx context.Context, f *recordlog.Builder, index int, g *
 type gathered struct{ result }
 
 func (g *gathered) Record(r builders.Record) error {
-	own := reflect.New(reflect.TypeOf(r).Elem()) // a copy, because a builder may reuse a record of any kind
+	own := reflect.New(reflect.TypeOf(r).Elem()) // make a copy, because a builder may reuse the record
 	own.Elem().Set(reflect.ValueOf(r).Elem())
 	g.Records = append(g.Records, own.Interface().(builders.Record))
 	return nil

@@ -30,7 +30,7 @@ type Options struct {
 	Source    string            // `_type` of the source; empty means the configuration's, or else one that suits the input
 	Map       map[string]string // meanings of the input's keys
 	Compat    compat.Mode
-	NumRuns   int    // num_runs
+	NumRuns   int    // the trainer's num_runs
 	Limit     int64  // at most this many examples per input; 0 means all
 	NATConfig string // configuration that a command source copies for its program
 	Existing  bool   // whether the inputs must exist, so that no agent is run
@@ -41,7 +41,7 @@ type Options struct {
 	EndpointTimeout time.Duration // timeout for one answer
 	Dataset         string        // file with the questions
 
-	Where  where.Filter[*where.Subject] // dataset.where
+	Where  where.Filter[*where.Subject] // filter from dataset.where
 	Scores *readers.Scores              // scores from dataset.scores; nil means none
 	Rules  *readers.ScoreRules          // rules of dataset.score_rules; nil means none
 }
