@@ -132,8 +132,8 @@ const library = "libnatgo.so"
 // thirdParty is the name of the file with third-party licences.
 const thirdParty = "THIRD-PARTY-LICENSES"
 
-// version returns the binary's version in Python's notation: 1.2.3 for v1.2.3, and 1.2.4.dev20261122163342+5ca03b2abcde
-// for a commit between releases that Go calls v1.2.4-0.20261122163342-5ca03b2abcde.
+// version returns the binary's version in Python's notation, such as 1.2.3 for v1.2.3. For a commit between releases
+// that Go calls v1.2.4-0.20261122163342-5ca03b2abcde, it returns 1.2.4.dev20261122163342+5ca03b2abcde.
 func (b *build) version() string {
 	v, local, _ := strings.Cut(strings.TrimPrefix(b.info.Main.Version, "v"), "+")
 	version, rest, pre := strings.Cut(v, "-")

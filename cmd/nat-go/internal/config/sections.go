@@ -39,8 +39,8 @@ type Split struct {
 	ValidationSet bool `yaml:"-"` // whether validation is set; if so, and above 0, an empty validation side is an error
 }
 
-// Limits is the section `limits`, which limits the amounts of data that a run holds in memory. Sources and plugins have
-// their own limits.
+// Limits is the section `limits`, which bounds the amounts of data that a run holds in memory. Sources and plugins have
+// additional limits.
 type Limits struct {
 	Group  schema.Size `yaml:"group" default:"32MiB" validate:"gte=1048576" doc:"maximum size of a group; a larger group is refused. A group is all rollouts for one task or, with --compat nat, a whole collection run"`
 	Output schema.Size `yaml:"output" default:"96MiB" validate:"gte=1048576" doc:"maximum output of a built-in builder for a group; if it produces more, the group is refused. Plugins have their own output setting"`

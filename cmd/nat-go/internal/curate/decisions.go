@@ -108,9 +108,9 @@ func (d *Decisions) Counts() map[Decision]int64 {
 	return counts
 }
 
-// The file, little-endian: magic, number of reasons, length and text of each reason, number of records, one byte per
-// record, and the 64-bit xxh3 hash of the preceding bytes. The reasons' names are included so that later versions may
-// change their order.
+// The file contains magic, the number of reasons, the length and text of each reason, the number of records, one byte
+// per record, and the 64-bit xxh3 hash of the preceding bytes. Numbers are little-endian. The reasons' names are
+// included so that later versions may change their order.
 const magic = "ngdecid1"
 
 // bytes returns the decisions, one byte each, without copying them.

@@ -59,7 +59,7 @@ type By string
 const (
 	ByTask    By = "task"    // keeps the records of a task or an example together
 	ByExample By = "example" // keeps the records of an example, and the rollouts of a task, together
-	// ByPosition is NAT's split: the first max(1, int((1-v)n)) records are for training, and the rest for validation. A
+	// ByPosition is NAT's split. The first max(1, int((1-v)n)) records are for training, and the rest for validation. A
 	// single record is used for both.
 	ByPosition By = "position"
 )
@@ -100,8 +100,8 @@ type neighbours struct {
 	task, example [16]byte
 }
 
-// NameOf returns the name that identifies an example across all collection runs: its id, which is the same in every
-// run, or, if the id was made from a row number, the run's number and the id.
+// NameOf returns the name that identifies an example across all collection runs. It is the id, which is the same in
+// every run. If the id was made from a row number, the name consists of the run's number and the id.
 func NameOf(run int, id string) string {
 	if source.IsRowName(id) {
 		return fmt.Sprintf("%d\x00%s", run, id)

@@ -264,8 +264,8 @@ func (c *contextCheck) row(f rows.Format, row *rows.Row) error {
 	return at.add(c.scratch)
 }
 
-// origin compares a row with its line in rows.jsonl. It returns the number, from 1, of the first turn that is trained
-// in a context that its record doesn't have, or 0.
+// origin compares a row with its line in rows.jsonl. It returns the number, counted from 1, of the first turn that is
+// trained in a context that its record doesn't have, or 0 if there is no such turn.
 func (c *contextCheck) origin(file int, o *Origin) (wrong int, err error) {
 	switch {
 	case o.Contexts != nil:

@@ -22,7 +22,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// Share describes the output of WritePart: the rows for one part of a log, as lines that Join combines.
+// Share describes the output of WritePart, which consists of the rows for one part of a log, as lines that Join
+// combines.
 type Share struct {
 	Formats []partFormat `json:"formats"`
 }
@@ -53,9 +54,9 @@ type partFile struct {
 	Rows  int64         `json:"rows"`
 }
 
-// WritePart writes the kept records of the given groups, which form one part of the log, to the spec's folder: for each
-// format, files with the rows as lines, and their origins. Join then turns all the parts into the output that Write
-// would produce from the whole log.
+// WritePart writes the kept records of the given groups, which form one part of the log, to the spec's folder. For each
+// format, it writes files with the rows as lines, and the origins of the rows. Join then turns all the parts into the
+// output that Write would produce from the whole log.
 func WritePart(ctx context.Context, s Spec, groups iter.Seq2[*recordlog.Group, error]) (*Share, error) {
 	s.part = true
 	p := &Share{}

@@ -36,7 +36,7 @@ type Limits struct {
 // input entry has at most 32 MiB by default, and a row contains each passage once.
 var DefaultLimits = Limits{Bytes: 128 << 20, Values: 1 << 20}
 
-// Place is a data set on disk: a run's folder, rows, or both.
+// Place is a data set on disk, which consists of a run's folder, rows, or both.
 type Place struct {
 	Run          runfolder.Folder // empty if only rows were given
 	Formats      []FormatFolder
@@ -62,7 +62,7 @@ type FormatFolder struct {
 	Origins string // path of rows.jsonl; empty if there is none, as in a folder written by NAT
 }
 
-// name returns the name of one of the folder's files in reports: <format>/<file>.
+// name returns the name of one of the folder's files in reports, which is <format>/<file>.
 func (f FormatFolder) name(file string) string {
 	// Join omits the folder if it is the working folder.
 	return filepath.ToSlash(filepath.Join(filepath.Base(f.Dir), file))
@@ -76,9 +76,9 @@ type RowFile struct {
 	Limits Limits
 }
 
-// Find looks for a data set at path: a run's folder, its dataset folder, a format's folder, or a single file of rows,
-// which another program may have written. If a folder's name is not a known format, the first row determines the
-// format. Reading a row that exceeds the limits is an error.
+// Find looks for a data set at path. The path may be a run's folder, its dataset folder, a format's folder, or a single
+// file of rows, which another program may have written. If a folder's name is not a known format, the first row
+// determines the format. Reading a row that exceeds the limits is an error.
 func Find(path string, limits Limits) (*Place, error) {
 	info, err := os.Stat(path)
 	if err != nil {

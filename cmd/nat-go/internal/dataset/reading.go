@@ -155,8 +155,8 @@ func (c change) String() string {
 	return c.Text
 }
 
-// changes completes the last chunk, and lists the reader's changes to the file. Changes by only old versions come
-// last.
+// changes completes the last chunk, and lists the reader's changes to the file. Changes that only old versions make
+// come last.
 func (r *reading) changes() []change {
 	r.row.endChunk(r.chunk == 0)
 	all := r.row.changes("", false)

@@ -353,7 +353,7 @@ func messageLength(m *chat.Message) int64 {
 	return int64(n)
 }
 
-// maxMetrics is the maximum number of metrics: a margin for each score name, and a few others.
+// maxMetrics is the maximum number of metrics. The metrics are a margin for each score name, and a few others.
 const maxMetrics = 1000
 
 // sample adds a value of a metric.

@@ -152,9 +152,9 @@ func (v *verifier) present(
 	return true
 }
 
-// VerifyLog compares the manifest and the rows with the record log and the curation decisions, and adds its findings: a
-// log or decisions that can't be read, counts that don't match, and rows whose record is not in the log, was dropped,
-// or is on the other side of the split. Hashes alone don't reveal this, because a file can be edited together with its
+// VerifyLog compares the manifest and the rows with the record log and the curation decisions. It reports a log or
+// decisions that can't be read, counts that don't match, and rows whose record is not in the log, was dropped, or is on
+// the other side of the split. Hashes alone don't reveal such defects, because a file can be edited together with its
 // hash.
 func (r *Report) VerifyLog(p *Place, manifest *runfolder.Manifest) error {
 	return (&verifier{report: r, more: map[string]int{}}).log(p, manifest)

@@ -46,7 +46,7 @@ type Spec struct {
 	// NoEmpty omits formats that would have no rows. Otherwise, such a format gets a folder without rows.
 	NoEmpty bool
 
-	part bool // whether to write one part of the log: its rows as lines, and the data that Join needs
+	part bool // whether to write one part of the log, with its rows as lines, and the data that Join needs
 
 	kept     []member // kept records from the group being written
 	contexts []ttc.History
@@ -529,8 +529,8 @@ type originPrefix struct {
 // originsFile is the beginning of a line with a row's origin.
 const originsFile = `{"file":"`
 
-// line appends a row's origin: file, row (from 0), record hash, contexts, run, example, builder, fidelity, gaps, proofs
-// and turn.
+// line appends a row's origin, which consists of file, row (counted from 0), record hash, contexts, run, example,
+// builder, fidelity, gaps, proofs and turn.
 func (p *originPrefix) line(dst []byte, f *rowFile, row int64, m *member, contexts []byte) []byte {
 	r := m.record
 	if o := r.Origin; o != p.origin {

@@ -145,7 +145,7 @@ func (r merger) leaveWriting(ctx context.Context) error {
 	return nil
 }
 
-// reportLeft sets the summary's next step: the shards must write their rows.
+// reportLeft sets the summary's next step, in which the shards write their rows.
 func (r merger) reportLeft() {
 	r.run.out.sum.Status, r.run.out.sum.RunDir = runfolder.Completed, string(r.run.plan.folder)
 	r.run.out.sum.NotStarted = false

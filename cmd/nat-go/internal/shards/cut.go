@@ -54,7 +54,7 @@ func (f Folder) NewCut() error {
 	return os.MkdirAll(filepath.Dir(f.CutPath()), 0o755)
 }
 
-// WriteCut completes the cut: it lists the files in the cut's folder in c.Files, and writes c.
+// WriteCut completes the cut. It lists the files in the cut's folder in c.Files, and writes c.
 func (f Folder) WriteCut(c *Cut) error {
 	c.Version = Version
 	entries, err := os.ReadDir(string(f.Cut()))

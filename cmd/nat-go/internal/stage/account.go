@@ -102,7 +102,7 @@ func (a *Account) Open(path string) (err error) {
 	return nil
 }
 
-// AddAccounts adds the In and Out counts of accounts to a book. Their drops are added one at a time.
+// AddAccounts adds the In and Out counts of accounts to a book, but not the drops, which are added one at a time.
 func AddAccounts(b *ledger.Book, accounts []ledger.Account) {
 	for _, a := range accounts {
 		b.In(a.Stage, a.Unit, a.In)

@@ -51,7 +51,7 @@ func (s Stage) Run(ctx context.Context) (*Built, error) {
 	})
 }
 
-// unit returns the run's unit: the coarsest one that its builders or dataset.where require.
+// unit returns the run's unit, which is the coarsest one that its builders or dataset.where require.
 func (s Stage) unit() builders.Unit {
 	unit := builders.UnitExample
 	if s.Where.Names(where.GroupFields) {

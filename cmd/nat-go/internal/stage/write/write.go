@@ -229,7 +229,7 @@ func (s Stage) warnOfReader(written []runfolder.Written) {
 	}
 }
 
-// copyForNAT copies the Customizer's files to the folder where NAT writes them: <dataset_output_dir>/<run_id>/.
+// copyForNAT copies the Customizer's files to <dataset_output_dir>/<run_id>/, the folder where NAT writes them.
 func (s Stage) copyForNAT() error {
 	to := filepath.Join(s.CopyTo, s.RunID)
 	from := s.Folder.Format("customizer")
