@@ -38,8 +38,8 @@ func NewDrop(ex *ttc.Example, unit string, why ledger.Reason) ledger.Drop {
 type Info struct {
 	Name      string // the name used in YAML: "dpo_traj_builder"
 	Version   string
-	Stability string // "stable", "beta", "experimental"
-	Doc       string // one line
+	Stability string // "stable", "beta" or "experimental"
+	Doc       string // a description of one line
 	Unit      Unit
 	Kinds     []Kind // the kinds of record that the builder may emit
 	Config    any    // a pointer to the config struct, used only for its type; builders/schema describes the tags
@@ -87,7 +87,7 @@ func (k Kind) String() string {
 	return nameOf(int(k), "unknown", "preference", "demonstration", "rollout", "distillation", "state")
 }
 
-// Record is one of *Preference, *Demonstration, *Rollout, *Distillation, *State.
+// Record is one of *Preference, *Demonstration, *Rollout, *Distillation and *State.
 type Record interface {
 	Kind() Kind
 	Header() *Head
@@ -109,7 +109,7 @@ type Preference struct {
 	Head
 	Prompt           Content // text or messages
 	Chosen, Rejected Content // text, or messages that continue the prompt
-	// margin of the chosen side, which is the score difference or the builder's own measure
+	// margin of the chosen side, either the score difference or the builder's own measure
 	Reward float64
 
 	ScoreName                    string // the quantity that the scores measure
@@ -125,7 +125,7 @@ type Demonstration struct {
 	Train    Train
 	Trained  []bool   // one flag per message, for TrainFlagged
 	Weight   float64  // weight of the demonstration in the loss; 1 by default
-	Score    *float64 // the score by which it was selected; nil if it has none
+	Score    *float64 // score by which the demonstration was selected; nil if it has none
 
 	MaskReasoning bool // keep the reasoning in trained turns as context, but don't train on it
 }
@@ -136,7 +136,7 @@ type Train uint8
 // The loss policies.
 const (
 	TrainAll     Train = iota // all sampled assistant turns
-	TrainLast                 // the last one
+	TrainLast                 // the last sampled assistant turn
 	TrainCalls                // the sampled assistant turns with tool calls
 	TrainFlagged              // turns flagged in Trained
 )
@@ -145,7 +145,7 @@ const (
 type Rollout struct {
 	Head
 	Messages Content
-	Reward   *float64 // nil means not scored, which differs from a reward of zero
+	Reward   *float64 // nil if the rollout is not scored, unlike a reward of zero
 	Task     string   // rollouts for the same task form a group for advantages
 }
 
@@ -193,7 +193,7 @@ type HintKind uint8
 // The kinds of hint.
 const (
 	Knowable  HintKind = iota // schemas, tool lists, formats, stated policies
-	Hindsight                 // facts about the environment, a sibling's solution
+	Hindsight                 // facts about the environment, or a sibling's solution
 )
 
 // Content is text or messages, inline or as a reference into the group.

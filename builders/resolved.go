@@ -64,7 +64,7 @@ type Origin struct {
 	Sampling *ttc.Sampling
 
 	TeacherTopK *int     // the top_k that the example requests from a teacher
-	Truth       json.Raw // the reference that a checker compares against
+	Truth       json.Raw // the reference that a checker compares answers with
 	Tools       []chat.Tool
 	Builder     string // the builder's name in the YAML file
 }

@@ -9,8 +9,8 @@ import (
 )
 
 // CheckTexts returns an error if text in the record itself is not UTF-8 (lone surrogates in their three-byte form are
-// allowed, as elsewhere) or a raw value is not exactly one JSON value. The error message is to be prefixed with "the
-// record". Referenced content is not examined.
+// allowed, as elsewhere) or a raw value is not exactly one JSON value. Callers prefix its error with "the record".
+// Referenced content is not examined.
 func CheckTexts(r Record) error {
 	var c textCheck
 	h := r.Header()

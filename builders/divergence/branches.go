@@ -72,10 +72,10 @@ func (b *Builder) fork(e int, ex *ttc.Example, f pairs.Fork, out *emit.Output) (
 type branch struct {
 	example int
 	ex      *ttc.Example
-	walk    []int // from the root to the model's last message
-	from    int   // the first message after the fork
-	turns   int   // model turns after the fork
-	length  int   // bytes that the model wrote after the fork
+	walk    []int // nodes from the root to the model's last message
+	from    int   // position in walk of the first message after the fork
+	turns   int   // number of model turns after the fork
+	length  int   // number of bytes that the model wrote after the fork
 }
 
 func branchOf(e int, ex *ttc.Example, f pairs.Fork, last int) branch {

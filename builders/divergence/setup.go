@@ -38,7 +38,7 @@ func begins(nodes []*ttc.Node) []*ttc.Node { return nodes[:pairs.Setup(nodes)] }
 func hashTexts(messages []*ttc.Node) uint64 {
 	var h xxh3.Hasher
 	for _, n := range messages {
-		_, _ = h.WriteString(n.Message.Text) // never fails
+		_, _ = h.WriteString(n.Message.Text) // writing to a hash never fails
 		for _, p := range n.Message.Parts {
 			_, _ = h.WriteString(p.Text)
 		}

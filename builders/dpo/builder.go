@@ -32,7 +32,7 @@ func Info() builders.Info {
 type Builder struct {
 	cfg     Config
 	pairs   pairs.Config
-	scratch sync.Pool // of *scratch
+	scratch sync.Pool // holds *scratch values
 }
 
 // New returns a builder, or an error that explains why its configuration is invalid.

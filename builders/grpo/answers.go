@@ -23,8 +23,8 @@ type answers struct {
 // answered holds the properties shared by the answers to one prompt.
 type answered struct {
 	scored
-	turn   string        // the task of the turn
-	task   string        // turn, with a suffix for a turn's second and later prompts
+	turn   string        // task shared by the answers of the turn
+	task   string        // like turn, with a suffix for the second and later prompts of the turn
 	why    ledger.Reason // why the answers are dropped; empty if they aren't
 	detail string
 }
@@ -86,7 +86,7 @@ func (b *Builder) judgeAnswers(t *answered) (why ledger.Reason, detail string) {
 	return "", ""
 }
 
-// countedAlone names the counter of answers that are the only one to their prompt in a turn with several prompts.
+// countedAlone is the name of the counter for prompts with a single answer, in turns with several prompts.
 const countedAlone = "answers/alone"
 
 // Remarks returns remarks for the user about a run, given the builder's counters.

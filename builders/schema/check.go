@@ -21,7 +21,7 @@ import (
 
 // Options change how a block is checked.
 type Options struct {
-	Pointer string           // the block's pointer, with which the pointers of all findings begin
+	Pointer string           // the block's pointer, a prefix of the pointers of all findings
 	At      *yaml.Node       // the block's key, at which missing keys are reported; nil means the block
 	Unknown finding.Severity // severity of keys that the spec doesn't define; empty means Error
 	Skip    []string         // keys of the block that the spec doesn't check, such as "_type"
@@ -146,7 +146,7 @@ func (w *walker) refuse(n *yaml.Node, ptr, code, message, fix string) (any, bool
 	return nil, false
 }
 
-// value returns the value of a node, and whether it is usable. at is where to report missing keys.
+// value returns the value of a node, and whether it is usable. Missing keys are reported at the node at.
 func (w *walker) value(s *Spec, n, at *yaml.Node, ptr string) (any, bool) {
 	if s == nil {
 		s = &Spec{Kind: Any, Nullable: true}
@@ -238,7 +238,7 @@ func (w *walker) wrongType(s *Spec, n *yaml.Node, ptr string) (any, bool) {
 		fmt.Sprintf("%s must be %s, got %s", label(ptr), s.expects(), w.display(s, n)), fix)
 }
 
-// display describes a value for a message: as written in the file, never a secret or the value of a variable.
+// display describes a value for a message, as written in the file. It never shows a secret or the value of a variable.
 func (w *walker) display(s *Spec, n *yaml.Node) string {
 	if n.Kind != yaml.ScalarNode || s.Secret {
 		return yamldoc.Describe(n)

@@ -33,7 +33,7 @@ func (s *Spec) decode(doc Document, node *yaml.Node, dst reflect.Value, opt Opti
 	}
 	s.fill(dst.Elem(), v)
 	broken := s.validate(doc, node, dst.Interface(), opt, fs)
-	for _, f := range slices.Backward(broken) { // remove later list entries first: earlier ones keep their positions
+	for _, f := range slices.Backward(broken) { // backwards, so that earlier list entries keep their positions
 		v = withoutKeys(v, yamldoc.SplitPointer(strings.TrimPrefix(f.Pointer, opt.Pointer)))
 	}
 	if broken != nil {
@@ -80,7 +80,7 @@ func New[C any]() (config C) {
 	return config
 }
 
-// fill sets a Go value from a value that the walk returned for the same spec; whose types match dst by construction.
+// fill sets a Go value from a value that the walk returned for the same spec, so the types match by construction.
 func (s *Spec) fill(dst reflect.Value, v any) {
 	if dst.Kind() == reflect.Pointer {
 		dst.SetZero()

@@ -32,7 +32,7 @@ const (
 	Float
 	Bool
 	Duration
-	Bytes // a Size
+	Bytes // a number of bytes; see Size
 	Union // a value that fits one of several specs
 )
 

@@ -266,7 +266,7 @@ func (s *Spec) otherKeys(e validator.FieldError) string {
 
 // path splits the validator's Config.items[0].name into items, 0, name. Map keys are in brackets, unescaped.
 func path(namespace string) (keys []string) {
-	_, rest, _ := strings.Cut(namespace, ".") // name of the struct itself
+	_, rest, _ := strings.Cut(namespace, ".") // drop the name of the struct itself
 	for rest != "" {
 		if in, ok := strings.CutPrefix(rest, "["); ok {
 			end := len(in)

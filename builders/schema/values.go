@@ -56,7 +56,7 @@ func ParseSize(text string) (Size, error) {
 		}
 		return Size(n * factor), nil
 	}
-	if strings.ContainsAny(text, "xXpPeEiInN_") { // only plain decimals: no hexadecimal, Inf, NaN
+	if strings.ContainsAny(text, "xXpPeEiInN_") { // reject hexadecimal numbers, Inf and NaN, which ParseFloat accepts
 		return 0, errSize
 	}
 	f, err := strconv.ParseFloat(text, 64)

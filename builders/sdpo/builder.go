@@ -167,7 +167,7 @@ func (b *Builder) example(
 	out.Drop(d)
 }
 
-// first reports whether a call, or the whole of a node for seq -1, is new to the calls seen, and adds it to them.
+// first reports whether a call has not been seen before, and adds it to seen. A seq of -1 means the whole node.
 func first(seen map[[2]int]bool, t *trace, at, seq int) bool {
 	key := [2]int{t.nodes[at], seq}
 	before := seen[key]

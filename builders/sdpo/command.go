@@ -23,8 +23,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// commandSource queries a user's program: with one JSON object per line in each direction. Every answer is stored in
-// a file under the hash of its question and is not requested again, so a repeated or resumed run produces the same
+// commandSource queries a user's program. Questions and answers are JSON objects, one per line. Every answer is stored
+// in a file under the hash of its question and is not requested again, so a repeated or resumed run produces the same
 // records. Failures are not stored, so a resumed run asks those questions again unless their groups were already
 // committed. The file is locked while a question is pending, so processes that share it ask each question once.
 type commandSource struct {
@@ -39,7 +39,7 @@ type commandSource struct {
 
 // Limits on the program.
 const (
-	maxAnswer   = 1 << 20 // bytes in a line
+	maxAnswer   = 1 << 20 // bytes in a line of the program's output
 	maxStored   = 8 << 20 // bytes in a line of the answers file; JSON may use six bytes for a byte of an answer
 	maxRestarts = 5       // restarts of a failing program
 )

@@ -19,8 +19,8 @@ const sourceFlag = "source_flag"
 
 // detector finds the results of failed calls.
 type detector struct {
-	classes   map[string]bool // of Detect.Results
-	silenced  map[string]bool // rules
+	classes   map[string]bool // classes of evidence in Detect.Results
+	silenced  map[string]bool // names of rules that are switched off
 	match     []matcher
 	transient []*regexp.Regexp
 	ignore    []*regexp.Regexp
@@ -171,7 +171,7 @@ type content struct {
 }
 
 func contentOf(text string) *content {
-	const most = 4 << 20 // bytes of a result that is parsed
+	const most = 4 << 20 // maximum size in bytes of a result that is parsed
 	text = strings.TrimSpace(text)
 	return &content{text, sync.OnceValue(func() (v json.Raw) {
 		if len(text) <= most {

@@ -2,7 +2,7 @@
 // These are the error sites of hint distillation (SDPO). From a site, the collator builds two rows: a student row with
 // the rollout unchanged, and a teacher row with the same tokens plus the hint.
 //
-// # What is a site
+// # Sites
 //
 // A call failed if the source or the result says so (package evidence; the README lists the rules), or if the call
 // itself is invalid (arguments that are not JSON, a tool that doesn't exist, a schema violation). A result belongs to
@@ -13,7 +13,7 @@
 // With `sites: divergence`, a site is the action at which a scored rollout diverges from better ones for its task,
 // judging by their writes. The README describes the search.
 //
-// # What is a hint
+// # Hints
 //
 // Hint sources are asked in order and the first answer wins: the user's rules, the tool's schema, the environment's own
 // feedback, a sibling's action at the same prompt, the user's own program. A hint is knowable (schema, tool list,
@@ -28,8 +28,8 @@
 // # Other records from a site
 //
 // A repair pair prefers the later, successful turn to the failed turn, with the failed turn's prompt. The chosen turn
-// was sampled after the error was seen, so these pairs are marked off-policy. demonstrations are the successful turns
-// in their original positions.
+// was sampled after the error was seen, so these pairs are marked off-policy. A demonstration trains the successful
+// turn in its original position.
 //
 // Part of the supported Go API (v0).
 package sdpo

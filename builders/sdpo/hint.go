@@ -173,8 +173,8 @@ func (s *site) variables(failed string) (template.Input, error) {
 	return template.Input{Tools: tools, Kwargs: vars, Limits: ruleLimits}, err
 }
 
-// schemaSource derives hints from the tool list and the tool's schema. It handles only faults in the call itself,
-// which the checker found or, otherwise, the source reported; see told.go.
+// schemaSource derives hints from the tool list and the tool's schema. It handles only faults in the call itself, found
+// by the checker or else reported by the source; see told.go.
 type schemaSource struct{}
 
 func (schemaSource) hint(_ context.Context, s *site) (hint, error) {

@@ -77,8 +77,8 @@ func (c *course) next(written int) int {
 	return 0
 }
 
-// parting is the action at which a rollout diverges from better ones, which is the action at which the value of its
-// state drops most. The value of a state is the mean reward of the rollouts that pass through it.
+// parting is the action at which a rollout diverges from better ones. It is the action that lowers the value of the
+// rollout's state most. The value of a state is the mean reward of the rollouts that pass through it.
 type parting struct {
 	at            *deed // nil if the rollout diverges in its answer, without another write
 	before, after value
@@ -96,8 +96,8 @@ type value struct {
 type crowd struct {
 	rollouts int
 	best     int // lowest rank among the rollouts, if there are any
-	// The compensated sum of the rollouts' rewards: the sum and the digits lost in rounding, which makes the sum
-	// independent of the order. The rewards are scaled down so that the sum can't overflow.
+	// The compensated sum of the rollouts' rewards is sum plus lost, the digits lost in rounding, so that it doesn't
+	// depend on the order of the rewards. The rewards are scaled down so that the sum can't overflow.
 	sum, lost float64
 }
 
@@ -137,7 +137,7 @@ type lineup struct {
 type state struct {
 	from, to, written int // the rollouts are all[from:to] in the lineup; written counts the writes of each so far
 	reads             map[int]*reading
-	after             map[int]*state // by course.next
+	after             map[int]*state // next states, keyed by the result of course.next
 }
 
 // reading is a read that rollouts performed at a state.

@@ -151,7 +151,7 @@ func (d *detector) toldTurns(t *trace) {
 		case !of.any || linked[at] || assistant && len(n.Message.ToolCalls) > 0:
 		case turn >= 0:
 			shows := at
-			if assistant && slices.Contains(t.orphans, at+1) { // the outcome
+			if assistant && slices.Contains(t.orphans, at+1) { // the result after the turn shows the error
 				shows++
 			}
 			t.orphans = slices.DeleteFunc(t.orphans, func(o int) bool { return o == shows })
@@ -231,7 +231,7 @@ type site struct {
 	*failure
 	target   builders.Target
 	at       int      // position of the target turn on the walk
-	siblings siblings // for the source "success"
+	siblings siblings // calls for the source "success"
 }
 
 // locate finds a failure's target turn, or returns the reason why it is missing.

@@ -39,7 +39,7 @@ func (e *told) class() string {
 	return ""
 }
 
-// tools returns the names of the existing tools according to the source.
+// tools returns the names of the tools that exist according to the source.
 func (e *told) tools() (names []string) {
 	for _, key := range []string{"available_tools", "tools", "available", "tool_names"} {
 		list, _ := e.meta.Get(key)

@@ -35,7 +35,7 @@ type fault struct {
 
 // checker finds faults in calls. It is safe for concurrent use.
 type checker struct {
-	classes map[string]bool // of Detect.Calls
+	classes map[string]bool // classes of faults in Detect.Calls
 
 	mu sync.Mutex
 	// Compiled schemas by hash of the tool's definition; nil if the schema can't be used.
@@ -196,7 +196,7 @@ func compile(schema json.Raw) *jsonschema.Schema {
 		return nil
 	}
 	c := jsonschema.NewCompiler()
-	c.UseLoader(jsonschema.SchemeURLLoader{}) // loads nothing
+	c.UseLoader(jsonschema.SchemeURLLoader{}) // a loader without schemes loads nothing
 	c.UseRegexpEngine(regexpOf)
 	const name = "tool.json"
 	if err := c.AddResource(name, doc); err != nil {

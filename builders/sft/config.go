@@ -9,7 +9,7 @@ type FailedCalls string
 const (
 	contextFailed FailedCalls = "context" // failed calls are kept, and the turns that made them aren't trained on
 	trainFailed   FailedCalls = "train"   // failed calls are kept and trained on
-	removeFailed  FailedCalls = "remove"  // failed calls are cut out, together with their results
+	removeFailed  FailedCalls = "remove"  // failed calls are removed, together with their results
 )
 
 // Config is the `trajectory_builders.<name>` section with `_type: sft_traj_builder`.

@@ -8,8 +8,8 @@
 // all` includes an unscored one, because it is unknown whether it is good.
 //
 // Unless `min_score` or `select: all` is set, failed rollouts and answers are not imitated, even if their task has no
-// better ones. If all scores in the input are 0 or 1, a rollout or answer with a score of 0 failed; otherwise, one
-// with the input's worst score did. If the input's scores are unknown, those of the group are used instead.
+// better ones. If all scores in the input are 0 or 1, a rollout or answer with a score of 0 failed; otherwise, one with
+// the input's worst score failed. If the input's scores are unknown, those of the group are used instead.
 //
 // Failed tool calls are not imitated. They are kept as context, together with their results, because later turns
 // respond to them. If any call in a turn failed, the whole turn is context. A demonstration ends with its last trained

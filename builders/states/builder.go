@@ -70,13 +70,13 @@ func (b *Builder) Build(ctx context.Context, g *ttc.Group, to builders.Output) e
 		if out.Err != nil {
 			break
 		}
-		unmet := map[string]int64{} // turns, by clause
+		unmet := map[string]int64{} // number of excluded turns, by clause
 		places := found[e]
 		if slices.Contains(b.cfg.At, atTurns) {
 			places = append(places, b.turns(ex)...)
 		}
 		slices.SortStableFunc(places, func(x, y sdpo.Found) int { return x.Walk[x.Turn] - y.Walk[y.Turn] })
-		taken := map[int]bool{} // nodes
+		taken := map[int]bool{} // nodes whose state was emitted
 		for i := range places {
 			p := &places[i]
 			node := p.Walk[p.Turn]

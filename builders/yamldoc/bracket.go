@@ -9,7 +9,7 @@ type open struct {
 }
 
 // unclosed finds an unclosed quote, or a bracket that is closed by a bracket of another kind or is still open at end,
-// where the library reported an error. The result may be several lines above end. It is nil if there is neither.
+// where the library reported an error. The result may be several lines above end. It is nil if neither exists.
 func unclosed(text []byte, end int) *open {
 	var stack []open
 	for i := 0; i < min(end+1, len(text)); i++ {

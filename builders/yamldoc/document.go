@@ -189,7 +189,7 @@ func (d *Document) ReportText(n *yaml.Node, piece, ptr string, f finding.Finding
 	return d.origins[n].src.ReportAt(line, col, col+utf8.RuneCountInString(piece), ptr, f)
 }
 
-// reportWithin is like Report, for a finding whose columns refer to a line of the scalar's text, which is its snippet.
+// reportWithin is like Report, for a finding whose snippet is a line of the scalar's text, to which its columns refer.
 func (d *Document) reportWithin(n *yaml.Node, ptr string, f finding.Finding) finding.Finding {
 	from, to := f.Column-1, f.EndColumn-1
 	whole := []rune(f.Snippet)

@@ -35,7 +35,7 @@ func (x *expander) fail(n *yaml.Node, ptr, code, msg, fix string) {
 // MaxFindings limits the findings for one document or one block, because each shows its line and a line may be long.
 const MaxFindings = 500
 
-// More returns the finding that not all findings are shown.
+// More returns the finding for a file whose findings are not all shown.
 func More(file string) finding.Finding {
 	f := problem(CodeMore, fmt.Sprintf("more than %d findings; the rest are not shown", MaxFindings),
 		"correct these first")

@@ -19,8 +19,8 @@ type Call struct {
 	Output       chat.Message
 	Tokens       uint64 // identifies the output's tokens; see Message.Tokens
 	FinishReason string
-	TokenIDs     []int32   // of the output
-	LogProbs     []float32 // of the output
+	TokenIDs     []int32   // token ids of the output
+	LogProbs     []float32 // log-probs of the output's tokens
 
 	Usage Usage
 	Gaps  ttc.Gaps // parts of this call that are missing from the trace
@@ -37,7 +37,8 @@ type Message struct {
 	chat.Message
 	Error *bool // for a tool result, the source's explicit error flag
 
-	// Tokens distinguishes messages with the same text but different tokens, if the source knows the tokens; else 0.
+	// Tokens distinguishes messages with the same text but different tokens, if the source knows the tokens; otherwise, it
+	// is 0.
 	Tokens uint64
 }
 

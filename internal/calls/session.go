@@ -18,7 +18,7 @@ type Session struct {
 	ID     string
 	Task   string   // id shared by all trials of one problem; if empty, the session is a separate task
 	Trial  string   // identifies the trial
-	Reward *float64 // for the main agent's work; nil if absent
+	Reward *float64 // reward for the main agent's work; nil if absent
 
 	// MaxGiven limits the total number of messages in all calls' contexts. Each call counts its whole context.
 	MaxGiven int64
@@ -63,7 +63,7 @@ type node struct {
 	parent, message int32
 	walk            uint64 // hash of all messages up to this node
 	answer          int32  // index in calls of the call that wrote it, or -1
-	inner           bool   // it is followed by another message
+	inner           bool   // another message follows the node
 	renumbered      int32  // index in the example's graph; -1 until it is added
 }
 
@@ -248,7 +248,7 @@ type Example struct {
 type Answer struct {
 	Node         int   // index of its node in the graph
 	PromptTokens int64 // as recorded by the provider; 0 if unknown
-	OutputTokens int64 // likewise
+	OutputTokens int64 // as recorded by the provider; 0 if unknown
 	Fidelity     ttc.Fidelity
 	Gaps         ttc.Gaps // reasons why the fidelity is not higher
 }
@@ -261,7 +261,7 @@ type setAside struct {
 	Offset int64
 }
 
-// Reason is a reason for not training a call.
+// Reason is a reason for not training on a call.
 type Reason uint8
 
 // Reasons for not training on a call.

@@ -145,8 +145,8 @@ func (c *Coder) Float(v *float64) {
 	}
 }
 
-// Optional codes whether *p is there, and reports it so that the caller codes the value. When reading, it sets *p to a
-// new zero value or to nil.
+// Optional codes whether *p is non-nil, and reports whether the caller must code the value. When reading, it sets *p to
+// a new zero value or to nil.
 func Optional[T any](c *Coder, p **T) bool {
 	there := *p != nil
 	if c.Bool(&there); c.Reading {

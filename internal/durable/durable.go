@@ -45,7 +45,7 @@ func Create(path string) (*File, error) {
 func temporary(dir string) (*os.File, error) {
 	for {
 		var random [8]byte
-		_, _ = rand.Read(random[:]) // never fails
+		_, _ = rand.Read(random[:]) // rand.Read never fails
 		f, err := os.OpenFile(filepath.Join(dir, mark+hex.EncodeToString(random[:])), os.O_CREATE|os.O_EXCL|os.O_RDWR,
 			0o644)
 		if errors.Is(err, fs.ErrExist) {
@@ -210,19 +210,19 @@ func Note(path string, data []byte) error {
 }
 
 // WriteOutput is like WriteFile, but for a path given by the user; see Output.
-func WriteOutput(path string, data []byte) error { return CopyOutput(path, bytes.NewReader(data)) }
+func WriteOutput(path string, data []byte) error { return copyOutput(path, bytes.NewReader(data)) }
 
-// CopyOutput copies r to a path given by the user; see Output.
-func CopyOutput(path string, r io.Reader) error { return write(Output, path, r, (*File).Commit) }
+// copyOutput copies r to a path given by the user; see Output.
+func copyOutput(path string, r io.Reader) error { return write(Output, path, r, (*File).Commit) }
 
-// CopyFile copies a file to path, as WriteOutput writes it.
+// CopyFile copies a file to a path given by the user; see Output.
 func CopyFile(path, from string) error {
 	in, err := Open(from)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	return CopyOutput(path, in)
+	return copyOutput(path, in)
 }
 
 func write(create func(string) (*File, error), path string, r io.Reader, commit func(*File) error) error {

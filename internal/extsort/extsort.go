@@ -244,7 +244,7 @@ func newMerge(s *Sorter, runs []run, memory []byte) *merge {
 	room := max(1, len(s.spare)/s.width/max(1, len(runs))) * s.width
 	for i, r := range runs {
 		buf := s.spare[min(i*room, len(s.spare)):min((i+1)*room, len(s.spare))]
-		if len(buf) < s.width { // more runs than scratch rows, which requires an extremely small budget
+		if len(buf) < s.width { // with an extremely small budget, there are more runs than scratch rows
 			buf = make([]byte, s.width)
 		}
 		m.cursors = append(m.cursors, &cursor{file: s.file, off: r.off, end: r.off + r.len, buf: buf})

@@ -24,9 +24,9 @@ type Fault uint8
 // The faults.
 const (
 	Refused     Fault = iota // the service understood and refused the request; a retry would get the same response
-	Denied                   // credentials
-	Unavailable              // unreachable, overloaded, broken response: a retry can help
-	Local                    // a file, a certificate, an address in the config, this machine
+	Denied                   // the credentials are missing, wrong or insufficient
+	Unavailable              // the service is unreachable or overloaded, or its response is broken; a retry can help
+	Local                    // the problem is a file, a certificate, an address in the config, or this machine
 	Gone                     // the requested object doesn't exist
 )
 

@@ -11,7 +11,7 @@ import (
 // TooLong is the error for a line beyond the limit. Reading may continue with the next line; the remainder of the long
 // line is skipped.
 type TooLong struct {
-	Limit int   // bytes
+	Limit int   // maximum length of a line in bytes
 	Bytes int64 // length of the line with its newline; known once reading has continued
 }
 

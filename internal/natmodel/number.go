@@ -64,7 +64,7 @@ func rustFloat(s string) (float64, bool) {
 // Int is an integer of any size.
 type Int struct {
 	Text  string // decimal digits, as Python prints them
-	Value int64  // if Fits
+	Value int64  // the integer, if Fits is set
 	Fits  bool   // the value fits in 64 bits
 }
 

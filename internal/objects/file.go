@@ -120,7 +120,7 @@ func (f *File) read(p []byte) (n int, err error) {
 	return f.body.Read(p[:min(int64(len(p)), f.end-f.place)])
 }
 
-// open opens a range.
+// open opens a range of the object.
 func (f *File) open(from, n int64) (io.ReadCloser, error) {
 	ctx, w := f.s.watch(f.ctx)
 	body, err := f.to.get(ctx, f.at, from, n, f.Info)

@@ -15,7 +15,7 @@ import (
 // Limits on retries.
 const (
 	maxTries     = 10
-	firstPause   = 200 * time.Millisecond // doubles
+	firstPause   = 200 * time.Millisecond // pause before the first retry, doubled for each later one
 	maxPause     = 20 * time.Second
 	stallTimeout = time.Minute // a request without progress for this long is cancelled and retried
 	minProgress  = 64 << 10    // minimum number of bytes that counts as progress

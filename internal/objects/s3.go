@@ -93,7 +93,7 @@ func (l *limited) Read(p []byte) (int, error) {
 }
 
 // credentials returns credentials from the environment: its variables, AWS's credentials file, and the credentials
-// given to a machine or pod in AWS. Without any, requests are not signed, as for public buckets.
+// given to a machine or pod in AWS. If there are none, requests are not signed, as for public buckets.
 func (s *Storage) credentials(prefix string, own bool) *credentials.Credentials {
 	id, key := s.getenv(prefix+"_ACCESS_KEY_ID"), s.getenv(prefix+"_SECRET_ACCESS_KEY")
 	var from []credentials.Provider

@@ -18,7 +18,7 @@ type service interface {
 	stat(ctx context.Context, at place) (Info, error)
 	// get opens n bytes of an object starting at an offset; the object must be in the given state.
 	get(ctx context.Context, at place, from, n int64, is Info) (io.ReadCloser, error)
-	// put writes a whole object; with onlyNew, only if it doesn't exist yet.
+	// put writes a whole object. If onlyNew is set, an existing object is an error.
 	put(ctx context.Context, at place, data []byte, onlyNew bool) error
 	// begin starts a multipart upload, which takes effect only when it is completed.
 	begin(ctx context.Context, at place) (upload, error)
@@ -36,7 +36,7 @@ type upload interface {
 type Info struct {
 	Size    int64
 	ModTime time.Time // zero means unknown
-	ETag    string    // identifies its content; empty if unknown
+	ETag    string    // identifies the object's content; empty if unknown
 }
 
 // same reports whether two Infos describe the same state of an object.

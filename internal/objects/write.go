@@ -138,7 +138,7 @@ func (s *Storage) CanCreate(ctx context.Context, path string) error {
 		return known
 	}
 	var random [8]byte
-	_, _ = rand.Read(random[:]) // never fails
+	_, _ = rand.Read(random[:]) // rand.Read never fails
 	probe := at
 	probe.key += ".nat-go-probe-" + hex.EncodeToString(random[:])
 	put := func(onlyNew bool) error {

@@ -22,7 +22,7 @@ const (
 
 func brandOf(mark string) uint64 {
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(mark)) // it can't fail
+	_, _ = h.Write([]byte(mark)) // writing to a hash never fails
 	return h.Sum64() & brandMask
 }
 

@@ -10,11 +10,11 @@ import (
 )
 
 // confine prevents this thread's children from reading this program's memory and environment and, on kernel 6.12 and
-// later, from sending it signals. It uses Landlock, which prevents processes in a domain from reading processes
-// outside it. A domain must restrict something. It restricts signals or, on kernels that can't restrict signals,
-// renames between folders, which a rule then allows everywhere. Mounts can't be changed in a domain. Without
-// Landlock, this program is made unreadable to other processes of the same user. Neither method affects root, so
-// root's children lose the capabilities to inspect other processes.
+// later, from sending it signals. It uses Landlock, which prevents processes in a domain from reading processes outside
+// it. Because a domain must restrict something, this one restricts signals. On kernels that can't restrict signals, it
+// restricts renames between folders, and a rule allows them everywhere. Mounts can't be changed in a domain. Without
+// Landlock, this program is made unreadable to other processes of the same user. Neither method affects root, so root's
+// children lose the capabilities to inspect other processes.
 func confine() {
 	if !landlocked() {
 		undumpable()
@@ -30,7 +30,7 @@ func isMainThread() bool { return unix.Gettid() == unix.Getpid() }
 
 // undumpable prevents other processes of the same user from reading this one, and debuggers from attaching to it.
 var undumpable = sync.OnceFunc(func() {
-	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) // it can't fail
+	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) // clearing the flag never fails
 })
 
 // Versions of Landlock that added features.

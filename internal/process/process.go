@@ -132,7 +132,7 @@ func goInThread(f func()) {
 type plumbing struct {
 	theirs, ours []*os.File
 	stdin        *os.File
-	readers      []func(io.Reader) // one per end in ours
+	readers      []func(io.Reader) // one reader for each file in ours
 }
 
 func (l *plumbing) lay(cmd *exec.Cmd, c *Config) error {

@@ -55,7 +55,7 @@ func (r *Responder) listen(out io.Reader) {
 	}
 }
 
-// Ask sends a line and waits for the response. The error message is to be prefixed with "the ... command ...".
+// Ask sends a line and waits for the response. Callers prefix its error with the name of the command.
 func (r *Responder) Ask(ctx context.Context, send []byte, wait time.Duration) ([]byte, error) {
 	select { // unsolicited output is an error
 	case a, ok := <-r.answers:

@@ -78,7 +78,7 @@ const marksSeen = false
 // hasMark always returns false: the environment of other processes can't be read.
 func hasMark(int, string) (has, hidden bool) { return false, false }
 
-// launch starts a command. Limits of other processes can't be read or set.
+// launch starts a command without branding it, because limits of other processes can't be read or set.
 func launch(cmd *exec.Cmd, _, _ string) (*exec.Cmd, error) { return cmd, cmd.Start() }
 
 // branded always returns false on this system.

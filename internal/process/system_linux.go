@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attributes gives the program its own session, or a process group, and makes the kernel kill it when the thread that
-// created it ends, unless it survives. A confined program is traced, so that it waits for launch before its first
-// instruction. Other programs are not traced, because tracing would prevent them from gaining privileges.
+// attributes gives the program its own session, or a process group. Unless c.Survives is set, the kernel kills the
+// program when the thread that created it ends. A confined program is traced, so that it waits for launch before its
+// first instruction. Other programs are not traced, because tracing would prevent them from gaining privileges.
 func attributes(c *Config) *syscall.SysProcAttr {
 	a := &syscall.SysProcAttr{Setsid: !c.Group, Setpgid: c.Group, Ptrace: c.Confined}
 	if !c.Survives {

@@ -17,7 +17,7 @@ const markVariable = "NATGO_PROCESS"
 // NewMark returns a unique mark.
 func NewMark() string {
 	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails
+	_, _ = rand.Read(b[:]) // rand.Read never fails
 	return hex.EncodeToString(b[:])
 }
 
@@ -34,7 +34,7 @@ type Tree struct {
 	Mark    string // mark in the environment of the tree's processes
 
 	ours  bool   // the first process is an unreaped child of this process, so its id can't have been reused
-	since uint64 // when the first process started
+	since uint64 // start time of the first process
 }
 
 // entry is a running process found by a scan of all processes.

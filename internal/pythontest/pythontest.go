@@ -97,8 +97,9 @@ func found(t testing.TB, find func() (string, error), without string) string {
 	return path
 }
 
-// prepared returns a function that finds, once, a Python that runs need: one of the given ones, with variables, or the
-// one in a virtual environment in the user's cache. If NATGO_REQUIRE contains the name, setUp makes that environment.
+// prepared returns a function that finds, once, a Python that runs need: one of pythons, in which environment variables
+// are expanded, or that of a virtual environment in the user's cache. If there is none and NATGO_REQUIRE contains the
+// name, setUp makes that environment.
 func prepared(name, need string, pythons []string, setUp func(env, need string) error) func() (string, error) {
 	return sync.OnceValues(func() (string, error) {
 		env := environment(name + "-env")

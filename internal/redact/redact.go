@@ -186,7 +186,7 @@ func (r *Redactor) name(s string) (string, bool) {
 	for v := range found {
 		r.remember(v)
 	}
-	if !changed && len(r.clean) < maxClean { // names recur
+	if !changed && len(r.clean) < maxClean { // cache the name, because names recur
 		r.clean[xxh3.HashString128(s)] = struct{}{}
 	}
 	return out, changed

@@ -62,7 +62,7 @@ func (r *rule) windows(s string) iter.Seq[[2]int] {
 	}
 }
 
-// occurrences returns the positions of a part in a text, in order and without overlaps.
+// occurrences returns the positions of a substring in a text, in order and without overlaps.
 func occurrences(s, part string) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for at := 0; ; at += len(part) {
@@ -272,7 +272,7 @@ func isIPv4(match, before string) bool {
 		return false
 	case b == [4]byte{8, 8, 8, 8} || b == [4]byte{8, 8, 4, 4} || b == [4]byte{1, 1, 1, 1}:
 		return false
-	case b[0] < 32 && b[1] < 32 && b[2] < 32 && b[0] != 10: // 1.2.3.4
+	case b[0] < 32 && b[1] < 32 && b[2] < 32 && b[0] != 10: // looks like a version, such as 1.2.3.4
 		return false
 	}
 	tail := strings.ToLower(before[max(0, len(before)-10):])

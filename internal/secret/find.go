@@ -8,7 +8,7 @@ import (
 
 // finder finds one kind of secret around its hints.
 type finder struct {
-	// in lower case, at least three bytes each: every matching text contains one, in upper or lower case
+	// lower-case strings of at least three bytes, one of which is in every matching text, in upper or lower case
 	hints  []string
 	re     func() *regexp.Regexp
 	window func(s string, at, end int) (w [2]int, ok bool) // returns the window to search around a hint at [at, end)

@@ -89,7 +89,7 @@ func keyLines(s string, from int) int {
 		next := line
 		for next < len(s) && next-line < maxKeyGap && base64End(s, next)-next < minLastLine {
 			if s[next] == '\\' && next+1 < len(s) && strings.IndexByte("nrt", s[next+1]) >= 0 {
-				next++ // an escape
+				next++ // skip both characters of an escape
 			}
 			next++
 		}

@@ -31,7 +31,7 @@ var tokens = sync.OnceValue(func() (all []token) {
 // token is the shape of a service's tokens, or of a value next to a service's name.
 type token struct {
 	class string
-	// in lower case, at least three bytes each: every matching text contains one, in upper or lower case
+	// lower-case strings of at least three bytes, one of which is in every matching text, in upper or lower case
 	hints   []string
 	pattern string // the first matching group is the token
 	// minimum entropy in bits per byte; if 0, the token must look random by the same rules as a named secret

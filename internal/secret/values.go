@@ -78,7 +78,7 @@ func OfAddress(address string) []string {
 	return []string{header, password}
 }
 
-// all returns the forms of all values, which are not changed afterwards.
+// all returns the forms of all values, in a slice that is never modified.
 func (v *Values) all() []string {
 	v.mu.RLock()
 	defer v.mu.RUnlock()

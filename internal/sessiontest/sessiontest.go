@@ -107,7 +107,7 @@ func One(t testing.TB, f source.Factory, name, text, walks string) Reading {
 }
 
 // Walks lists an example's branches in a short notation. Call ids are in brackets, and a result follows its call's id
-// and an equals sign. Failed messages end with an exclamation mark, messages marked as sampled with a star.
+// and an equals sign. Failed messages end with an exclamation mark, and messages marked as sampled end with a star.
 func Walks(ex *ttc.Example) string {
 	var out []string
 	for _, leaf := range ex.Graph.Leaves() {

@@ -60,8 +60,8 @@ func (f *File) Size() int64 { return f.size }
 // ReadAt reads flushed data, as io.ReaderAt does.
 func (f *File) ReadAt(b []byte, at int64) (int, error) { return f.file.ReadAt(b, at) }
 
-// Release frees the disk space of n flushed bytes at an offset, if the file system supports that. They must not be
-// read again.
+// Release frees the disk space of n flushed bytes at an offset, if the file system supports that. These bytes must not
+// be read again.
 func (f *File) Release(at, n int64) { release(f.file, at, n) }
 
 // Close removes the file.

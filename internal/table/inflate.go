@@ -17,7 +17,7 @@ import (
 // inflater checks, before the library decompresses a page, that it doesn't decompress to more than its header
 // declares. The library sizes its buffer by the compressed data and, for damaged LZ4 data, repeatedly doubles it.
 type inflater struct {
-	page bytes.Buffer // compressed
+	page bytes.Buffer // the compressed page
 	out  []byte
 	zstd *zstd.Decoder
 }

@@ -69,7 +69,7 @@ func checkFooter(in io.ReaderAt, size int64) error {
 	case string(end[4:]) == "PARE":
 		return broken("the file is encrypted")
 	case string(end[4:]) != "PAR1" || begin < 0:
-		return nil // as above
+		return nil // the library reports this error, too
 	case n > maxFooter:
 		what := fmt.Sprintf("the file's metadata has %d bytes; at most %d are read", n, maxFooter)
 		return &LimitError{what}
@@ -229,7 +229,7 @@ type column struct {
 	values parquet.ValueReader
 	buf    [64]parquet.Value
 	ready  []parquet.Value // part of buf not yet consumed
-	err    error           // after them
+	err    error           // error that occurred after the values in ready were read
 }
 
 // next appends the column's values in the next row: one value and its repetitions.

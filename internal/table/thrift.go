@@ -12,9 +12,9 @@ import (
 // Limits on the bytes, list elements and nesting of the metadata of a file or page.
 const (
 	maxHeader   = 4*maxRow + 1<<20 // size in bytes of a page header, which may repeat the smallest and largest values
-	maxSchema   = 4096             // columns and groups of columns
-	maxChunks   = 1 << 17          // columns of all row groups
-	maxElements = 1 << 20          // elements of all other lists
+	maxSchema   = 4096             // number of columns and groups of columns
+	maxChunks   = 1 << 17          // number of columns in all row groups
+	maxElements = 1 << 20          // number of elements in all other lists
 	maxDepth    = 32
 )
 
@@ -43,7 +43,7 @@ type limited struct {
 	limit, left int64
 }
 
-// take reports that n bytes are read, and returns an error if that is too many.
+// take counts n bytes as read, and returns an error if they exceed the limit.
 func (r *limited) take(n int) error {
 	if r.left -= int64(n); r.left < 0 {
 		return &LimitError{fmt.Sprintf("the metadata of the file or of a page has more than %d bytes", r.limit)}

@@ -80,7 +80,7 @@ func volume(shape []int) (int, bool) {
 // Header lists a file's tensors and their positions; Write writes it first.
 type Header struct {
 	Metadata map[string]string
-	Tensors  []Info // by name
+	Tensors  []Info // sorted by name
 }
 
 // Info is an entry in a header. Start and End are offsets into the data, which begins right after the header.
@@ -139,7 +139,7 @@ func layout(tensors []Tensor, metadata map[string]string) ([]byte, error) {
 	}
 	var b bytes.Buffer
 	b.Write(make([]byte, 8))
-	enc := json.NewEncoder(&b) // sorts keys
+	enc := json.NewEncoder(&b) // Encode sorts the keys
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(entries); err != nil {
 		return nil, err
@@ -344,7 +344,7 @@ func (f *File) limit(bytes int64, what string) error {
 	return nil
 }
 
-// ReadAll reads all tensors, by name.
+// ReadAll reads all tensors and returns them sorted by name.
 func (f *File) ReadAll() ([]Tensor, error) {
 	var bytes int64
 	for _, info := range f.Tensors {

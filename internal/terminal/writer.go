@@ -34,7 +34,7 @@ type Writer struct {
 	secrets *secret.Writer
 	held    []byte
 	buf     []byte
-	err     error // the first
+	err     error // first write error
 }
 
 // NewWriter makes a writer that writes to w.
@@ -56,7 +56,8 @@ func (w *Writer) Hide(values *secret.Values) {
 	w.out = w.secrets
 }
 
-// Raw bypasses the writer, for callers that make their output safe themselves. Known secrets are still masked.
+// Raw returns a writer for callers that make their output safe themselves. It masks known secrets, and writes
+// everything else unchanged.
 func (w *Writer) Raw() io.Writer { return raw{w} }
 
 type raw struct{ w *Writer }

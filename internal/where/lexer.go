@@ -17,7 +17,7 @@ type lexer struct {
 
 // token is a word, a number, an operator, a quoted string, or the end of the filter.
 type token struct {
-	from, to int // in runes
+	from, to int // offsets in runes
 	text     string
 	quoted   bool
 }

@@ -77,7 +77,7 @@ func lookUp[S any](fields []Field[S], name string) *Field[S] {
 	return nil
 }
 
-// FirstFailing returns the text of the first clause that doesn't hold for s, or "".
+// FirstFailing returns the text of the first clause that doesn't hold for s, or "" if all of them hold.
 func (f *Filter[S]) FirstFailing(s S) string {
 	for i := range f.Clauses {
 		if !f.Clauses[i].holds(s) {
@@ -90,7 +90,7 @@ func (f *Filter[S]) FirstFailing(s S) string {
 // Step is a clause of a filter with the number of items that remain after it.
 type Step struct {
 	Clause string `json:"clause"`
-	Unit   string `json:"unit"` // example, record
+	Unit   string `json:"unit"` // "example" or "record"
 	Left   int64  `json:"left"`
 }
 

@@ -7,7 +7,7 @@ import (
 	"os/exec"
 )
 
-// try runs nat-go, which runs a builder on the examples in a file that it reads and groups as in a regular run.
+// try lets nat-go run a builder on the examples in a file. nat-go reads and groups them as in a regular run.
 func try(stdout, stderr io.Writer, args []string) error {
 	if len(args) == 0 {
 		return errors.New("missing FILE: try needs a file of examples")

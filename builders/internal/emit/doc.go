@@ -1,2 +1,3 @@
-// Package emit holds what the builders share: an output that keeps the first error, and the contents of their records.
+// Package emit holds code that the builders share: an output that keeps the first error, and helpers for candidates and
+// for the contents of records.
 package emit

@@ -14,7 +14,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Output passes a builder's results on until an error occurs, which it keeps in Err. Build returns it.
+// Output passes a builder's results on until an error occurs, which it keeps in Err. Build must return Err.
 type Output struct {
 	To  builders.Output
 	Err error
@@ -34,7 +34,7 @@ func (o *Output) Drop(d ledger.Drop) {
 	}
 }
 
-// Count adds n to a counter, which stays unset if it is 0.
+// Count adds n to a counter. It doesn't create the counter if n is 0.
 func (o *Output) Count(name string, n int64) {
 	if o.Err == nil && n != 0 {
 		o.Err = o.To.Count(name, n)
@@ -59,7 +59,7 @@ func Span(example, last, skip int) builders.Content {
 	return builders.Content{Ref: builders.Ref{Part: builders.NodeSpan, Example: example, Last: last, Skip: skip}}
 }
 
-// Inline returns messages as a content.
+// Inline returns messages as inline content.
 func Inline(messages ...chat.Message) builders.Content {
 	return builders.Content{Ref: builders.Ref{Part: builders.InlineMessages}, Messages: messages}
 }

@@ -27,7 +27,8 @@ func (t *text) document(rule string) string {
 	return t.kind()
 }
 
-// kind returns the kind of document, judging by the text's first lines, or an empty string if it isn't one.
+// kind returns the kind of document that the text's first lines indicate, or an empty string if they don't indicate
+// one.
 func (t *text) kind() string {
 	n, lines := t.marks(), len(t.head)
 	many := func(mark string) bool { return n[mark] >= 2 || n[mark] == 1 && matches(t.head[0], mark) }

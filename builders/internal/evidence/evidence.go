@@ -10,7 +10,7 @@ import (
 const (
 	ExitCode  = "exit_code" // the exit code of a process, as shown by a harness
 	Status    = "status"    // a status or flag inside a JSON object
-	Exception = "exception" // an exception, a framework's wrapper, an error object
+	Exception = "exception" // an exception, a framework's wrapper or an error object
 	Message   = "message"   // wording typical of programs or services
 	Flag      = "flag"      // a protocol-defined flag on the result itself
 )
@@ -51,18 +51,18 @@ func Named(name string) (Rule, bool) {
 // Call describes the call that a result answers.
 type Call struct {
 	Arguments json.Raw // an object, or nil
-	weights   weights  // used for text that no rule matches; if nil, the trained weights
+	weights   weights  // weights for text that no rule matches; nil means the trained weights
 }
 
 // Verdict is the verdict on a call, based on its result. The zero value means that no rule matched.
 type Verdict struct {
 	Rule   string // name of the rule; empty if none matches
-	Failed bool   // if false, a near miss: a rule matches, but other evidence contradicts it
-	Why    string // for a near miss: the evidence against it
+	Failed bool   // whether the call failed; if false although a rule matched, the result is a near miss
+	Why    string // evidence that contradicts the rule of a near miss
 	Quote  string // the line that the rule matched
 	// Supported reports whether the agent's next turn can make this near miss count as a failure.
 	Supported bool
-	by        string // "form" if only a program writes that way: neither weights nor the surroundings overrule it
+	by        string // "form" if only a program writes that way, so neither weights nor the surroundings overrule the rule
 }
 
 func failed(rule, quote string) Verdict {
@@ -167,7 +167,7 @@ func literal(text string) json.Raw {
 		if n < 0 {
 			n = len(text)
 		}
-		_, _ = constants.WriteString(&b, text[:n]) // never fails
+		_, _ = constants.WriteString(&b, text[:n]) // writing to a strings.Builder never fails
 		if text = text[n:]; text == "" {
 			break
 		}

@@ -34,8 +34,8 @@ func newExpression(expr string) *expression {
 	return x
 }
 
-// split returns copies of expr, each with only one of its alternatives. Text that matches expr matches one of them.
-// The alternatives are the top-level ones or, without any, the ones in the outermost group with the most alternatives.
+// split returns copies of expr, each with only one of its alternatives. Text that matches expr matches one of them. The
+// alternatives are the top-level ones or, if there are none, those of the top-level group with the most alternatives.
 func split(expr string) []string {
 	open, widest := []group{{}}, group{}
 	for i := 0; i < len(expr); i++ {
@@ -75,7 +75,7 @@ func split(expr string) []string {
 // group locates the alternatives of a group in an expression.
 type group struct {
 	start, end int
-	bars       []int // between the alternatives
+	bars       []int // offsets of the bars between the alternatives
 }
 
 // cut returns copies of an expression, each with only one of the group's alternatives.

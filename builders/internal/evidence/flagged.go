@@ -5,8 +5,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// Flagged reads any statement that the source or the message makes about a result outside the result's content:
-// Anthropic's and MCP's is_error, LangChain's status, the kind of error in tool_error.
+// Flagged reports whether a result is marked as an error outside its content, by the source or by a member of the
+// message: Anthropic's and MCP's is_error, LangChain's status, or tool_error. said is false if no such mark says
+// whether the call failed.
 func Flagged(n *ttc.Node) (flagged, said bool) {
 	if n.Failure != nil {
 		return true, true

@@ -84,10 +84,10 @@ func (c Call) framedWithoutCode(text string, head, tail []string, depth int) (f 
 	return Verdict{}, false
 }
 
-// screen reads the output of the last command on a terminal's screen. Its prompt may differ from the one below, because
-// the command changed the folder.
+// screen reads the output of the last command on a terminal's screen. The prompt above the output may differ from the
+// one below it, because the command may have changed the folder.
 func (c Call) screen(text string, depth int) Verdict {
-	const longest = 4096 // bytes of a prompt and the command after it
+	const longest = 4096 // maximum length in bytes of a prompt and the command after it
 	for end := len(text); end > max(0, len(text)-4*window); {
 		start := strings.LastIndexByte(text[:end-1], '\n') + 1
 		var m []string
@@ -177,7 +177,7 @@ func (c Call) isAnswer(code int, body string) string {
 var readers = Set(strings.Fields(`cat bat less more head tail nl tac grep egrep fgrep rg ag zcat strings man journalctl
 	dmesg echo printf fold cut sort uniq column`))
 
-// readingParts begin commands of other programs that do so with a certain argument.
+// readingParts lists the beginnings of commands that print such text, although their programs don't always do so.
 var readingParts = []string{
 	"perl -n", "perl -p", "sed -n ", "git log ", "git show ", "git diff ", "git blame ", "git grep ", "docker logs ",
 	"kubectl logs ",
@@ -224,7 +224,7 @@ func (c Call) command() string {
 		if s, ok := v.Text(); ok {
 			return s[:min(len(s), 4096)]
 		}
-		if v.Kind() == json.Array { // argv
+		if v.Kind() == json.Array { // the command as a list of arguments
 			var words []string
 			for e := range v.Elements() {
 				s, _ := e.Text()

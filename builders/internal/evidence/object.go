@@ -112,8 +112,8 @@ var joiner = strings.NewReplacer("_", "", "-", "")
 
 // object is a JSON object with its members indexed by folded key.
 type object struct {
-	keys  []string // in order
-	names []string // as written
+	keys  []string // folded keys, in order
+	names []string // keys as written, in the same order
 	by    map[string]json.Raw
 }
 
@@ -443,7 +443,7 @@ func acted(key string) bool {
 	return strings.HasSuffix(key, "ed") && !stateKey[key] || key == "sent" || key == "done" || key == "made"
 }
 
-// isCode reports whether a member is an error code, which doesn't indicate an error without a message.
+// isCode reports whether a member is an error code. Without a message, an error code doesn't indicate an error.
 func isCode(key string) bool { return key == "errorcode" || key == "errcode" }
 
 // refuses reports whether text is a refusal.
@@ -495,8 +495,9 @@ func (o *object) reasoned() bool {
 		})
 }
 
-// leftUndone reports whether a member says that the action didn't take place, and another says why. The title or
-// description of a record doesn't, and a remark only does if it reads like a refusal.
+// leftUndone reports whether a member says that the action didn't take place, and another says why. If the object has a
+// title or description, as records do, only a reason or an error counts as an explanation. A remark counts if it reads
+// like a failure.
 func (c Call) leftUndone(o *object, explained bool) bool {
 	if !slices.ContainsFunc(o.keys, func(k string) bool { return acted(k) && o.isFalse(k) }) {
 		return false
@@ -581,7 +582,7 @@ func (o *object) rejectsFields() bool {
 	return true
 }
 
-// issues reports whether the object is PayPal's error: its name in upper case, and the issues.
+// issues reports whether the object is an error of PayPal's, with a name in upper case and a list of issues.
 func (o *object) issues() bool {
 	return matches(o.text("name"), "upperName") && matches(string(o.by["details"]), "issueOf")
 }
@@ -627,8 +628,8 @@ func listed(v json.Raw) bool {
 	return false
 }
 
-// foreign returns the members that neither describe an error nor repeat the call's arguments. An object that has some
-// is a record.
+// foreign returns the members that neither describe an error nor repeat the call's arguments. An object with such
+// members is a record.
 func (c Call) foreign(o *object) []string {
 	var out []string
 	empty := slices.ContainsFunc(o.keys, func(k string) bool { return wrapped[k] && !Truthy(o.by[k]) })
@@ -702,7 +703,7 @@ func (c Call) only(o *object, depth int) (Verdict, bool) {
 	return Verdict{}, true
 }
 
-// absent reads the message of an object whose only other member, the thing asked for, is null. A null member that the
+// absent reads the message of an object whose only other member, the requested item, is null. A null member that the
 // message doesn't name is an empty field of a record, such as a comment without a reply.
 func (c Call) absent(member, message string, depth int) Verdict {
 	if len(message) >= maxMessage || matches(message, "none") && !matches(message, "byID") {

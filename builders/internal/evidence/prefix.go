@@ -23,7 +23,7 @@ func (t *text) prefix() Verdict {
 	start := t.all[:min(len(t.all), 4096)]
 	q := pattern("conclusive").FindString(start)
 	if t.paragraphs() > 0 || t.startingLike(l) > 1 {
-		q = "" // prose about the message follows, or it is one of many
+		q = "" // prose about the error follows, or the error is one of many
 	}
 	if q = cmp.Or(q, pattern("blocked").FindString(start)); q != "" {
 		return Verdict{Rule: "error_prefix", Failed: true, Quote: shortFirstLine(q), by: "form"}

@@ -33,7 +33,7 @@ func (t *text) program() Verdict {
 		return failed("program_message", last)
 	}
 	if diagnostic(t.head[0]) && len(t.head) > 1 && slices.ContainsFunc(t.head[1:min(len(t.head), 4)], isUsage) {
-		return failed("program_message", t.head[0]) // usage may take any number of lines
+		return failed("program_message", t.head[0]) // a usage message may have any number of lines
 	}
 	if f := t.compiled(); f.Rule != "" {
 		return f

@@ -10,7 +10,7 @@ const stackHead = "Traceback (most recent call last):"
 // traceback reads an exception: at the end of the text with its stack, or as the whole text. An exception followed by
 // other output is at most a near miss, because the program continued.
 func (t *text) traceback() Verdict {
-	// Python and programs that print the same way: the stack, then an unindented line that names the exception.
+	// Python, like other programs, prints the stack and then an unindented line that names the exception.
 	begin := t.all[:min(len(t.all), window)]
 	if strings.Contains(begin, "Exception Group "+stackHead) && matches(t.last(), "groupEnd") {
 		return failed("traceback", pattern("groupLine").FindString(begin))

@@ -54,8 +54,8 @@ func (c Call) voice(t *text) Verdict {
 	return Verdict{}
 }
 
-// maxUsageLines is the maximum number of lines in a program's response to incorrect usage, which gives the mistake and
-// the correct usage.
+// maxUsageLines is the maximum number of lines that a program prints about incorrect usage (the mistake and the correct
+// usage).
 const maxUsageLines = 6
 
 // complaint matches text that begins with the name of the command's program, as error messages do. In text of more

@@ -18,7 +18,7 @@ func (c Call) words(text string) Verdict {
 	}
 	if c.command() != "" && c.reads() == "" && !strings.Contains(text, "\n") {
 		text = pattern("lastLog").ReplaceAllString(text, "Error: ")
-		text = pattern("stamp").ReplaceAllString(text, "") // a program's final line, with a timestamp, is not a log
+		text = pattern("stamp").ReplaceAllString(text, "") // a program's final line is not a log, even with a timestamp
 	}
 	t := textOf(text)
 	if q := t.framework(); q != "" {

@@ -59,7 +59,7 @@ type prompt struct {
 
 // item is an entry in NAT's dict of input items. Of items with equal ids, the first key and the last steps are kept.
 type item struct {
-	id string // str(key)
+	id string // Python's str() of the key
 	at int    // index of the example in the group
 }
 
@@ -101,7 +101,7 @@ func (b *Builder) Build(ctx context.Context, g *ttc.Group, out builders.Output) 
 // group holds the turns in which an example has pairs. It doesn't keep the pairs, because their number grows with the
 // square of the number of candidates.
 type group struct {
-	id    string // str(key)
+	id    string // Python's str() of the key
 	turns []int
 }
 

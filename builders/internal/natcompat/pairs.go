@@ -17,7 +17,7 @@ type pair struct {
 // ranking is the result of _generate_preference_pairs for one turn: its pairs, in NAT's order, and its counts.
 type ranking struct {
 	pairs           iter.Seq[pair]
-	single, skipped int64 // skipped_single_candidate, skipped_score_diff
+	single, skipped int64 // NAT's counters skipped_single_candidate and skipped_score_diff
 }
 
 // rank implements _generate_preference_pairs for one turn.

@@ -27,7 +27,7 @@ type Proxy struct {
 	Before func(w http.ResponseWriter, r *http.Request) bool
 }
 
-// The faults.
+// The kinds of fault.
 var kinds = []string{"dropped", "slow", "status 500", "503 SlowDown", "cut", "answer lost"}
 
 // NewProxy starts a proxy that injects faults into a share of the requests, which are chosen using the seed.

@@ -26,7 +26,7 @@ const (
 	Secret = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLE1"
 )
 
-// Bucket exists on every server.
+// Bucket is the name of a bucket that exists on every server.
 const Bucket = "traces"
 
 // Server is a server that speaks the S3 protocol.

@@ -36,7 +36,7 @@ type incarnation struct {
 	rpc    pb.BuilderClient
 	desc   wire.Description
 	proc   *program       // nil if the host didn't start the plugin
-	client *plugin.Client // nil if proc is
+	client *plugin.Client // nil if proc is nil
 
 	woken atomic.Int32 // number of times the process was sent SIGCONT
 

@@ -39,11 +39,11 @@ type logPump struct {
 	secrets    *secret.Values // secrets granted to the process, which may print them
 	tail       []string       // the last lines, oldest first
 	tailSize   int
-	inError    bool // inside a stack trace
+	inError    bool // the last line belonged to a stack trace
 	window     time.Time
-	inWindow   int // lines in this window
-	bytes      int // bytes of these lines
-	read       int // bytes of output read in this window, logged or not
+	inWindow   int // number of lines read in this window
+	bytes      int // number of bytes in these lines
+	read       int // number of bytes of output read in this window, including incomplete lines
 	suppressed int
 	ended      chan struct{} // closed when the process has ended, which ends pauses
 	// end records that the process has ended, after which its remaining output is read without pauses.

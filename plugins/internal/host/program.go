@@ -25,7 +25,7 @@ type program struct {
 	name    string
 	config  process.Config // set before Start
 	sockets string         // the only folder that the plugin may listen in
-	limit   int64          // resident bytes
+	limit   int64          // maximum number of resident bytes
 	pump    *logPump
 
 	handshake, stderr   *io.PipeReader // the output that go-plugin reads

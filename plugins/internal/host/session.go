@@ -63,7 +63,7 @@ func (r *Result) Release() {
 type job struct {
 	number uint64
 	group  *ttc.Group
-	bytes  int64 // taken from the session's window
+	bytes  int64 // bytes taken from the session's window
 	alone  int   // number of times the process failed while this was its only job
 	result Result
 	held   func() // informs the worker that the job's results have been consumed
@@ -105,7 +105,7 @@ const (
 )
 
 // Send passes a group to the session. It waits while Spec.Window bytes of groups are in progress. The group must not
-// change until Recv has returned it. Its error is the reason why the session ended.
+// change until Recv has returned it. The error is the reason why the session ended.
 func (s *Session) Send(ctx context.Context, g *ttc.Group) error {
 	s.sent++
 	size := sizeOf(g)

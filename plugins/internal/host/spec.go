@@ -21,8 +21,8 @@ type Spec struct {
 	Dir string // working directory; the host's by default
 
 	SHA256 string // hex checksum of the file; if set, a checked copy is run, otherwise the file itself
-	// Checksums of the files next to Path that it loads, by file name. If SHA256 is set, they are copied and checked
-	// along with Path.
+	// Checksums of the files next to Path that the program loads, by file name. If SHA256 is set, they are copied and
+	// checked along with Path.
 	Beside map[string]string
 	Env    []string // names of environment variables granted to the plugin in addition to the harmless ones
 

@@ -30,7 +30,7 @@ type worker struct {
 func (w *worker) run() {
 	w.taken = make(chan struct{}, 1)
 	ctx := w.session.ctx
-	var backlog []*job // taken from the queue, sent unsuccessfully, and due to be resent in order
+	var backlog []*job // jobs taken from the queue and sent without success; they are resent in order
 	for {
 		wanted, err := w.instance.gate.share(ctx)
 		if err != nil {
@@ -115,7 +115,7 @@ func (w *worker) isolate(ctx context.Context, js []*job) (rest []*job, err error
 		if fatal(ctx, err) {
 			return nil, err
 		}
-		for _, j := range inHand { // at most one
+		for _, j := range inHand { // at most one job
 			if j.alone++; outside(err) && j.alone < aloneTries {
 				js = append([]*job{j}, js...)
 				continue
@@ -231,7 +231,7 @@ type attempt struct {
 	id     string
 	stream pb.Builder_BuildClient
 	sendMu sync.Mutex
-	ended  bool          // half-closed
+	ended  bool          // the stream is half-closed
 	credit chan struct{} // one token per frame that the host may send
 	more   bool
 

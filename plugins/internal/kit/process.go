@@ -67,7 +67,7 @@ func (k *kit) start(script string) (*pluginProcess, error) {
 		s, _ := bufio.NewReader(io.LimitReader(r, maxHandshake)).ReadString('\n') //nolint:forbidigo // has a limit
 		line <- s
 	}
-	c.Stderr = func(io.Reader) {} // drained
+	c.Stderr = func(io.Reader) {} // the output is drained and discarded
 	c.Survives = true             // the plugin must end by itself
 	p, err := process.Start(c)
 	if err != nil {
@@ -154,7 +154,7 @@ func checkParentDeath(_ context.Context, k *kit) error {
 		return err
 	}
 	defer p.end()
-	_ = syscall.Kill(p.PID(), syscall.SIGKILL) // only the shell
+	_ = syscall.Kill(p.PID(), syscall.SIGKILL) // kill only the shell
 	for end := time.Now().Add(5 * time.Second); len(p.tree().Members()) > 0; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
 			return errors.New("still running 5 s after its parent ended: a plugin must watch its parent's process " +

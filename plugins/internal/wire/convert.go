@@ -119,7 +119,7 @@ func nested[P any](c *converter, p **P) *P {
 	return empty
 }
 
-// maybe reports whether an optional message is there, and creates its counterpart.
+// maybe reports whether an optional message is present, and creates its counterpart if it is.
 func maybe[P, T any](c *converter, p **P, v **T) bool {
 	if c.to != nil && *v != nil {
 		*p = new(P)
@@ -330,13 +330,14 @@ func (c *converter) content(p *pb.Content, v *builders.Content) {
 	c.size(16)
 }
 
-// written returns the message for a value, and received the value for a message.
+// written returns the message for a value.
 func written[P, T any](c *converter, v *T, convert func(*converter, *P, *T)) *P {
 	p := new(P)
 	convert(c, p, v)
 	return p
 }
 
+// received returns the value for a message.
 func received[P, T any](c *converter, p *P, convert func(*converter, *P, *T)) *T {
 	v := new(T)
 	convert(c, nested(c, &p), v)

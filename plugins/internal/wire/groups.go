@@ -48,9 +48,9 @@ func (w *GroupWriter) Group(number uint64, g *ttc.Group) error {
 	w.open(number)
 	w.part.Begin = true
 	key := w.texts.add(g.Key)
-	w.part.Key = key // w.part may be another part after add
+	w.part.Key = key // assigned separately, because add may replace w.part
 	scales := w.scales(g.Scales)
-	w.part.Scales = scales // likewise
+	w.part.Scales = scales // assigned separately, because w.scales may replace w.part
 	for _, ex := range g.Examples {
 		if err := w.example(ex); err != nil {
 			return err
@@ -167,7 +167,7 @@ func (w *GroupWriter) addPrompt(p *ttc.Prompt) uint32 {
 	}
 	index := w.prompts[key]
 	if index == 0 {
-		out := written(&w.code, p, (*converter).prompt) // may begin another part
+		out := written(&w.code, p, (*converter).prompt) // may replace w.part
 		w.part.Prompts = append(w.part.Prompts, out)
 		w.bytes += 12
 		index = uint32(len(w.prompts)) + 1
@@ -182,7 +182,7 @@ type GroupReader struct {
 
 	group   *ttc.Group
 	number  uint64
-	more    bool // the last example continues
+	more    bool // the last example continues in the next part
 	texts   textReader
 	prompts []ttc.Prompt
 }

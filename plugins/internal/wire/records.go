@@ -241,7 +241,7 @@ type RecordReader struct {
 	texts    textReader
 	results  *Results
 	elements int       // elements in records: sites, messages, parts, calls, additional members
-	spare    sync.Pool // of *Results
+	spare    sync.Pool // holds *Results values
 }
 
 // Approximate memory taken by results in addition to their text.
@@ -326,7 +326,8 @@ func (e *OutputLimitError) Error() string {
 	return fmt.Sprintf("more than %d MiB of results for one group (%d records so far)", e.Limit>>20, e.Records)
 }
 
-// pairs expands the columns into records. They share one block of memory, because a run contains hundreds of thousands.
+// pairs expands the columns into records. They share one block of memory, because a run contains hundreds of thousands
+// of them.
 func (r *RecordReader) pairs(d *converter, c *pb.Pairs, g *ttc.Group) {
 	n := len(c.GetExample())
 	if n == 0 {

@@ -12,7 +12,7 @@ import (
 const (
 	maxDecoded   = 64 << 20 // max memory of one message, in bytes
 	messageBytes = 224      // memory of a nested message, without its content
-	numberBytes  = 8        // per packed number
+	numberBytes  = 8        // memory of a packed number
 )
 
 // checkShape rejects a message that would take too much memory. It does not examine messages that are too small for

@@ -27,8 +27,8 @@ const splitText = 64 << 10
 type textWriter struct {
 	seen  map[uint64]sent   // strings sent, by their sketch
 	ids   map[string]uint32 // indices of strings whose sketch belongs to another string in seen
-	n     uint32            // strings so far
-	size  uint64            // bytes so far
+	n     uint32            // number of strings added so far
+	size  uint64            // number of bytes in these strings
 	frame *int              // size of the frame being filled
 	split func() error      // ends the frame in the middle of the group
 	err   error             // error from split; never cleared
@@ -136,8 +136,8 @@ func (t *textWriter) free() {
 type textReader struct {
 	texts   []string
 	partial []byte // beginning of a text that continues in the next part
-	start   uint64 // where the next text starts
-	size    uint64 // bytes seen
+	start   uint64 // offset at which the next text starts
+	size    uint64 // number of bytes received
 }
 
 func (t *textReader) reset() {

@@ -116,12 +116,12 @@ func (o *Output) Write(f runfolder.Folder) error {
 
 // Open opens a file that the shard wrote.
 func (o *Output) Open(path string) (*os.File, error) {
-	return OpenBuilt(o.Folder, &Done{Files: o.Files}, path)
+	return openBuilt(o.Folder, &Done{Files: o.Files}, path)
 }
 
 // ReadOutput reads the description of a shard's output. The size of the file must match the shard's manifest.
 func ReadOutput(f runfolder.Folder, d *Done) (*Output, error) {
-	in, err := OpenBuilt(f, d, outputPath(f))
+	in, err := openBuilt(f, d, outputPath(f))
 	if err != nil {
 		return nil, exit.With(exit.Environment, err)
 	}

@@ -45,12 +45,12 @@ const (
 	maxFrame  = 256 << 20
 )
 
-// HeadsPath returns the path of the file that describes the token rows for each group in a shard's log. The rows
-// themselves are concatenated in the file at RowsPath.
-func HeadsPath(f runfolder.Folder) string { return filepath.Join(f.Records(), "heads.bin") }
+// headsPath returns the path of the file that describes the token rows for each group in a shard's log. The rows
+// themselves are concatenated in the file at rowsPath.
+func headsPath(f runfolder.Folder) string { return filepath.Join(f.Records(), "heads.bin") }
 
-// RowsPath returns the path of the file with a shard's token rows.
-func RowsPath(f runfolder.Folder) string { return filepath.Join(f.Records(), "prepared.bin") }
+// rowsPath returns the path of the file with a shard's token rows.
+func rowsPath(f runfolder.Folder) string { return filepath.Join(f.Records(), "prepared.bin") }
 
 // continueFrames opens a file of frames for appending, and creates the file if it doesn't exist. It truncates the file
 // at the first frame that is damaged or for which keep returns false.
@@ -99,7 +99,7 @@ type prepared struct {
 // OpenPrepared opens the files of a shard's token rows for appending, and creates the files if they don't exist. It
 // returns the number of groups whose rows already exist.
 func OpenPrepared(f runfolder.Folder) (_ *prepared, groups uint64, err error) {
-	rows, err := durable.Continue(RowsPath(f))
+	rows, err := durable.Continue(rowsPath(f))
 	if err != nil {
 		return nil, 0, err
 	}
@@ -113,8 +113,8 @@ func OpenPrepared(f runfolder.Folder) (_ *prepared, groups uint64, err error) {
 		return nil, 0, err
 	}
 	p, end := &prepared{}, int64(0)
-	p.heads, err = continueFrames(HeadsPath(f), func(frame []byte) bool {
-		h, err := ReadHead(frame)
+	p.heads, err = continueFrames(headsPath(f), func(frame []byte) bool {
+		h, err := readHead(frame)
 		if err != nil || h.Rows > info.Size()-end {
 			return false
 		}
@@ -155,8 +155,8 @@ func (h *Head) code(c *coder.Coder) {
 	coder.Raw(c, &h.Head)
 }
 
-// ReadHead decodes a frame that prepared.Add wrote.
-func ReadHead(frame []byte) (h Head, err error) {
+// readHead decodes a frame that prepared.Add wrote.
+func readHead(frame []byte) (h Head, err error) {
 	c := coder.Reader(frame, nil)
 	if h.code(&c); c.Err != nil || c.Left() > 0 || h.Rows < 0 || h.Records < 0 {
 		err = errors.New("invalid description of the token rows")
@@ -171,9 +171,9 @@ type FrameReader struct {
 	left int64
 }
 
-// ReadFrames opens a file of frames in a shard's folder. The file's size must match the shard's manifest.
-func ReadFrames(f runfolder.Folder, d *Done, path string) (*FrameReader, error) {
-	file, err := OpenBuilt(f, d, path)
+// readFrames opens a file of frames in a shard's folder. The file's size must match the shard's manifest.
+func readFrames(f runfolder.Folder, d *Done, path string) (*FrameReader, error) {
+	file, err := openBuilt(f, d, path)
 	if err != nil {
 		return nil, err
 	}
@@ -181,8 +181,8 @@ func ReadFrames(f runfolder.Folder, d *Done, path string) (*FrameReader, error) 
 	return &FrameReader{file: file, in: bufio.NewReaderSize(file, 64<<10), left: size}, nil
 }
 
-// OpenBuilt opens a file in a shard's folder. The file's size must match the shard's manifest.
-func OpenBuilt(f runfolder.Folder, d *Done, path string) (*os.File, error) {
+// openBuilt opens a file in a shard's folder. The file's size must match the shard's manifest.
+func openBuilt(f runfolder.Folder, d *Done, path string) (*os.File, error) {
 	file, err := durable.Open(path)
 	if err != nil {
 		return nil, err

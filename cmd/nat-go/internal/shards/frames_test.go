@@ -21,7 +21,7 @@ func TestFrames(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := []string{"first", "", "third frame"}
-	path := HeadsPath(f)
+	path := headsPath(f)
 	add := func() {
 		t.Helper()
 		n := 0
@@ -45,7 +45,7 @@ func TestFrames(t *testing.T) {
 	}
 	done := &Done{Files: []runfolder.File{{Path: f.Rel(path), Bytes: int64(len(whole))}}}
 	read := func() (got []string, _ error) {
-		r, err := ReadFrames(f, done, path)
+		r, err := readFrames(f, done, path)
 		if err != nil {
 			return nil, err
 		}

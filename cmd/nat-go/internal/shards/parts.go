@@ -119,7 +119,7 @@ func (p *Parts) openRows(shard int) (f *os.File, err error) {
 		return nil, fmt.Errorf("unknown shard %d: the plan has %d shards", shard, len(p.Plan.Shards))
 	}
 	folder, done := p.Built(p.RowStage(), shard)
-	if f, err = OpenBuilt(folder, done, RowsPath(folder)); err == nil {
+	if f, err = openBuilt(folder, done, rowsPath(folder)); err == nil {
 		p.rows[shard] = f
 	}
 	return f, err
@@ -155,7 +155,7 @@ func (p *Parts) Outputs() (all []*Output, missing []int, err error) {
 func (p *Parts) Heads(ctx context.Context, scratch string, take func(shard int, h Head) error) error {
 	return p.Walk(ctx, p.RowStage(), scratch, func(i int) (Groups, error) {
 		folder, done := p.Built(p.RowStage(), i)
-		in, err := ReadFrames(folder, done, HeadsPath(folder))
+		in, err := readFrames(folder, done, headsPath(folder))
 		return &headGroups{in, func(h Head) error { return take(i, h) }}, err
 	})
 }
@@ -172,7 +172,7 @@ func (p *headGroups) Next() error {
 	if err != nil {
 		return err
 	}
-	h, err := ReadHead(frame)
+	h, err := readHead(frame)
 	if err != nil {
 		return err
 	}

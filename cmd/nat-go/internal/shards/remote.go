@@ -257,7 +257,7 @@ func (r *Remote) FetchBuilt(ctx context.Context, dir Folder, p *Plan) error {
 			for _, is := range d.Files {
 				path := filepath.Join(string(folder), filepath.FromSlash(is.Path))
 				if path == dir.Spill(i) || path == group.SpillList(dir.Spill(i)) ||
-					cut != nil && path == RowsPath(folder) {
+					cut != nil && path == rowsPath(folder) {
 					continue
 				}
 				paths, are = append(paths, path), append(are, is)
@@ -386,7 +386,7 @@ func (r *Remote) fetchRows(ctx context.Context, dir Folder, p *Plan, shard int) 
 	}
 	stages, shards := p.Stages(), slices.Collect(maps.Keys(ranges))
 	err = runfolder.Transfer(ctx, maxTransfers, len(shards), func(ctx context.Context, i int) error {
-		path := RowsPath(dir.Shard(stages[len(stages)-1], shards[i]))
+		path := rowsPath(dir.Shard(stages[len(stages)-1], shards[i]))
 		return r.fetchRanges(ctx, dir, path, ranges[shards[i]], r.divideAgain())
 	})
 	return exit.Default(exit.Environment, err)
