@@ -57,8 +57,8 @@ func (b *build) bill(beside ...component) ([]byte, error) {
 	}, "", "  ")
 }
 
-// moduleLicences returns the licences of Go, of the chart library, and of the modules that a binary was linked from,
-// reading them from their folders.
+// moduleLicences returns the licences of Go, of the chart library, and of the modules that a binary was linked from. It
+// reads the licences from the folders of these components.
 func moduleLicences(root string, info *buildinfo.BuildInfo) (text []byte, err error) {
 	goroot, err := command(root, "env", "GOROOT")
 	if err != nil {

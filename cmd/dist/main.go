@@ -74,7 +74,7 @@ func run(args []string, stdout io.Writer) error {
 		"wheel": b.wheel, "archive": b.archive, "image": b.image, "sdist": b.source,
 		"bill": func(w io.Writer) (string, error) {
 			bill, err := b.bill()
-			_, _ = w.Write(bill) // w is a buffer
+			_, _ = w.Write(bill) // can't fail, because w is a buffer
 			return "nat-go-" + b.version() + ".cdx.json", err
 		},
 		"checksums": func(w io.Writer) (string, error) { return checksumsName, checksums(w, *out) },
@@ -132,8 +132,8 @@ const library = "libnatgo.so"
 // thirdParty is the name of the file with third-party licences.
 const thirdParty = "THIRD-PARTY-LICENSES"
 
-// version returns the binary's version in Python's notation: 1.2.3 for v1.2.3, and 1.2.4.dev20261122163342+5ca03b2abcde
-// for a commit between releases that Go calls v1.2.4-0.20261122163342-5ca03b2abcde.
+// version returns the binary's version in Python's notation, such as 1.2.3 for v1.2.3. For a commit between releases
+// that Go calls v1.2.4-0.20261122163342-5ca03b2abcde, it returns 1.2.4.dev20261122163342+5ca03b2abcde.
 func (b *build) version() string {
 	v, local, _ := strings.Cut(strings.TrimPrefix(b.info.Main.Version, "v"), "+")
 	version, rest, pre := strings.Cut(v, "-")

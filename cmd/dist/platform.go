@@ -101,7 +101,7 @@ func macOS(program []byte) (string, error) {
 		return "", fmt.Errorf("expected a program for macOS on arm64, got one for %v", f.Cpu)
 	}
 	for _, load := range f.Loads {
-		raw := load.Raw() // command, size, platform, oldest version: 4 bytes each
+		raw := load.Raw() // command, size, platform and oldest version, 4 bytes each
 		if len(raw) >= 16 && f.ByteOrder.Uint32(raw) == buildVersion {
 			oldest := f.ByteOrder.Uint32(raw[12:])
 			return fmt.Sprintf("macosx_%d_%d_arm64", oldest>>16, oldest>>8&0xff), nil

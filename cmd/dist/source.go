@@ -24,8 +24,8 @@ build-backend = "nat_go_source"
 backend-path = ["."]
 `
 
-// source writes the source distribution (PEP 643) and returns its name. It contains the commit's files and a PKG-INFO
-// file for package indexes. pip fails to build it, with noBuildMessage.
+// source writes the source distribution (PEP 643) and returns its name. The source distribution contains the commit's
+// files and a PKG-INFO file for package indexes. If pip tries to build it, the build fails with noBuildMessage.
 func (b *build) source(w io.Writer) (name string, err error) {
 	var committed, said bytes.Buffer
 	cmd := exec.Command("git", "archive", "--format=tar", "HEAD")

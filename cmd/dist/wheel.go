@@ -60,7 +60,7 @@ func (b *build) wheel(w io.Writer) (name string, err error) {
 		fmt.Fprintf(&record, "%s,sha256=%s,%d\n", f.name, base64.RawURLEncoding.EncodeToString(sum[:]), len(f.data))
 	}
 	fmt.Fprintf(&record, "%sRECORD,,\n", info)
-	files = append(files, file{name: info + "RECORD", data: record.Bytes()}) // last, as PEP 427 requires
+	files = append(files, file{name: info + "RECORD", data: record.Bytes()}) // last, because it lists all other files
 	return stem + "-" + tag + ".whl", zipped(w, files)
 }
 

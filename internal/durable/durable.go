@@ -29,7 +29,7 @@ type File struct {
 	file *os.File
 	path string // if empty, writes go directly to file
 	over bool
-	safe bool // Prepare has made the data durable
+	safe bool // whether Prepare has made the data durable
 }
 
 // Create starts the file at path. Its folder must exist.
@@ -100,15 +100,15 @@ func (f *File) Prepare() error {
 	return err
 }
 
-// CommitUnsynced is Commit without waiting for the disk. The committed file survives a crash of the process, but may be
-// lost if the machine crashes.
+// CommitUnsynced is like Commit, but doesn't wait for the disk. The committed file survives a crash of the process, but
+// may be lost if the machine crashes.
 func (f *File) CommitUnsynced() error { return f.rename(false) }
 
 // Temporary returns the path that the file has until it is committed; see Adopt.
 func (f *File) Temporary() string { return f.file.Name() }
 
-// Adopt renames a temporary file to the path at which its writer, which has ended, would have committed it. The
-// writer must have called Prepare. Adopt does nothing if the file was already renamed.
+// Adopt commits a temporary file whose writer has ended, by renaming it to path. The writer must have called Prepare.
+// Adopt does nothing if the file was already renamed.
 func Adopt(temp, path string) error {
 	err := os.Rename(temp, path) //nolint:forbidigo // allowed here
 	if errors.Is(err, fs.ErrNotExist) {
@@ -137,8 +137,7 @@ func (f *File) rename(sync bool) error {
 	return f.end(err)
 }
 
-// CommitChanged is Commit for a file that may exist already: if the content is the same, the existing file is kept,
-// with its modification time.
+// CommitChanged is like Commit, but keeps an existing file and its modification time if the content is the same.
 func (f *File) CommitChanged() error {
 	if err := f.Flush(); err != nil {
 		return f.end(err)
@@ -172,7 +171,7 @@ func (f *File) Abort() {
 
 var errAborted = errors.New("aborted")
 
-// Save durably writes a file whose content fill writes. If fill fails, the file is not created.
+// Save durably writes a file with the content that fill writes. If fill fails, the file is not created.
 func Save(path string, fill func(io.Writer) error) error {
 	f, err := Create(path)
 	if err != nil {
@@ -190,7 +189,7 @@ func WriteFile(path string, data []byte) error {
 	return write(Create, path, bytes.NewReader(data), (*File).Commit)
 }
 
-// WriteJSON is WriteFile for a value, which it writes as indented JSON.
+// WriteJSON is like WriteFile, but writes a value as indented JSON.
 func WriteJSON(path string, v any) error {
 	text, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
@@ -199,17 +198,18 @@ func WriteJSON(path string, v any) error {
 	return WriteFile(path, append(text, '\n'))
 }
 
-// WriteMember is WriteFile for one of many files in a folder: the caller must call SyncDir once all are written.
+// WriteMember is like WriteFile, but doesn't sync the folder. After writing all files in a folder, the caller must call
+// SyncDir.
 func WriteMember(path string, data []byte) error {
 	return write(Create, path, bytes.NewReader(data), func(f *File) error { return f.rename(true) })
 }
 
-// Note is WriteFile without waiting for the disk; see CommitUnsynced.
+// Note is like WriteFile, but doesn't wait for the disk; see CommitUnsynced.
 func Note(path string, data []byte) error {
 	return write(Create, path, bytes.NewReader(data), (*File).CommitUnsynced)
 }
 
-// WriteOutput is WriteFile for a path given by the user; see Output.
+// WriteOutput is like WriteFile, but for a path given by the user; see Output.
 func WriteOutput(path string, data []byte) error { return copyOutput(path, bytes.NewReader(data)) }
 
 // copyOutput copies r to a path given by the user; see Output.
@@ -301,10 +301,10 @@ func descriptor(path string) bool {
 	return false
 }
 
-// maxLinks is the maximum number of links followed in a row, which is the same as on Linux.
+// maxLinks is the maximum number of links followed in a row. Linux has the same limit.
 const maxLinks = 40
 
-// Linked returns the path to which a link leads, which need not exist. It returns any other path unchanged.
+// Linked returns the path to which a link leads, even if nothing exists there. It returns any other path unchanged.
 func Linked(path string) (string, error) {
 	for range maxLinks {
 		to, err := os.Readlink(path)

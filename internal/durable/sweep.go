@@ -19,8 +19,8 @@ func Temporary(name string) bool {
 }
 
 // Sweep removes the temporary files that remain in a folder after a crash. The folder need not exist; its sub-folders
-// are not searched. Sweep keeps files that are being written. Their writers hold locks, which the system releases when
-// a process ends.
+// are not searched. Sweep keeps files that are still being written. Their writers hold locks on them, which the system
+// releases when a process ends.
 func Sweep(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -234,7 +234,7 @@ func (l *loader) components(c *Config, section string, key, node *yaml.Node, unk
 		"sources": &c.Sources, "trajectory_builders": &c.Builders, "trainers": &c.Trainers,
 		"trainer_adapters": &c.Adapters,
 	}[section]
-	if section == "sources" { // NAT, which ignores unknown keys, doesn't have this section
+	if section == "sources" { // NAT doesn't have this section, so unknown keys needn't be accepted for compatibility
 		unknown = finding.Error
 	}
 	l.entries(key, node, strings.ReplaceAll(section, "_", " "), func(k, v *yaml.Node, ptr string) {

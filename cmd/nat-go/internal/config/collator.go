@@ -82,13 +82,15 @@ type RL struct {
 	IDs string `yaml:"ids" default:"sampled" validate:"oneof=sampled rendered" doc:"source of the token ids. rendered also uses rollouts without token ids, by tokenizing their text; their rows are marked and lack log-probs, and the ids may differ from the sampled ones. Use rendered for objectives that don't need log-probs (KTO) or trainers that compute their own"`
 }
 
-// Reference is `collator.reference`: a reference model's log-probs for pairs that an earlier run wrote.
+// Reference is `collator.reference`, which names a file with a reference model's log-probs for pairs that an earlier
+// run wrote.
 type Reference struct {
 	Path        string `yaml:"path" validate:"required" doc:"JSON lines {row, chosen, rejected} (examples/composite-trainer/reference_logps.py)" example:"reference.jsonl"`
 	Fingerprint string `yaml:"fingerprint" validate:"required" doc:"identifies how the log-probs were computed: model, tokenizer, template and length limit; written with the columns" example:"my-model@3f2a"`
 }
 
-// Teacher is `collator.teacher`: servers that score tokens, a program that computes all logits, or dumped logits.
+// Teacher is `collator.teacher`, which configures servers that score tokens, a program that computes all logits, or
+// dumped logits.
 type Teacher struct {
 	Endpoint      string         `yaml:"endpoint" validate:"required_without_all=Dumps Logits Servers,omitempty,url" doc:"base URL of the server" example:"http://127.0.0.1:8000"`
 	Protocol      string         `yaml:"protocol" doc:"the server's protocol" default:"vllm" validate:"oneof=vllm trl sglang atropos"`
@@ -137,7 +139,7 @@ func (t *Teacher) AnswerTimeout(protocol string) time.Duration {
 // atropos is the protocol of an Atropos server manager, which has its own defaults for top_k and timeout.
 const atropos = "atropos"
 
-// Server is one of `collator.teacher.servers`.
+// Server is an element of `collator.teacher.servers`.
 type Server struct {
 	Name          string        `yaml:"name" validate:"required,max=64" doc:"the teacher's name in reports, under which its answers are also stored" example:"large"`
 	Endpoint      string        `yaml:"endpoint" validate:"required,url" doc:"as in collator.teacher" example:"http://127.0.0.1:8000"`
@@ -149,7 +151,8 @@ type Server struct {
 	Weight        float64       `yaml:"weight" default:"1" validate:"gt=0" doc:"weight of this teacher relative to the others"`
 }
 
-// Logits is `collator.teacher.logits`: a program that is started once and scores the sites of all batches.
+// Logits is `collator.teacher.logits`, which configures a program that is started once and scores the sites of all
+// batches.
 type Logits struct {
 	Command      []string      `yaml:"command" validate:"required,min=1" doc:"program and arguments (examples/composite-trainer/score_logits.py, examples/logits-scorer)" example:"[python3, score_logits.py, --model, my-model]"`
 	Memory       schema.Size   `yaml:"memory" default:"64MiB" validate:"gte=65536" doc:"memory shared with the program for the logits; more means fewer, larger requests"`

@@ -34,7 +34,7 @@ type Config struct {
 type Types struct {
 	Sources, Builders, Trainers, Adapters map[string]Component
 
-	Formats   []string                 // row formats; nil means not checked
+	Formats   []string                 // row formats; nil means that formats aren't checked
 	HasPlugin func(plugin string) bool // reports whether a plugin exists outside the plugins section; nil means never
 }
 
@@ -49,19 +49,19 @@ type Component struct {
 // Options configures Load and Parse.
 type Options struct {
 	Types     Types
-	Compat    bool // --compat nat: unknown keys in components are warnings, unset variables are empty
+	Compat    bool // for --compat nat, treat unset variables as empty, and only warn about unknown keys in components
 	Overrides []Override
-	Run       bool                             // the config is about to be run: fine-tuning must be enabled
+	Run       bool                             // whether a run is about to start, for which fine-tuning must be enabled
 	Getenv    func(name string) (string, bool) // nil means the process's environment
 	Secrets   *secret.Values                   // receives every value that must not be shown; may be nil
 }
 
 // Block is one entry of a component section.
 type Block struct {
-	Section string // "trajectory_builders"
+	Section string // name of the section, such as "trajectory_builders"
 	Name    string
-	Type    string       // its `_type`: "dpo_traj_builder", "acme/curriculum"
-	Config  any          // pointer to a filled struct if the type has one, else nil
+	Type    string       // its `_type`, such as "dpo_traj_builder" or "acme/curriculum"
+	Config  any          // pointer to a filled struct; nil if the type doesn't have one
 	Spec    *schema.Spec // nil if the type is unknown, or belongs to a plugin whose schema isn't known yet
 
 	key, node *yaml.Node
@@ -90,7 +90,8 @@ func (b *Block) JSON(spec *schema.Spec) ([]byte, []finding.Finding) {
 	return spec.JSON(b.doc, b.node, b.options())
 }
 
-// Adopt attaches findings to the block. Their pointers are relative to it, as in findings from a plugin.
+// Adopt attaches findings to the block. The pointers of the findings are relative to the block, as in findings from a
+// plugin.
 func (b *Block) Adopt(fs []finding.Finding) []finding.Finding {
 	return b.doc.Adopt(b.node, b.key, b.Pointer(), fs)
 }
@@ -113,7 +114,7 @@ func (c *Config) Place(f finding.Finding, path ...string) finding.Finding {
 	return c.doc.Report(c.doc.Root, yamldoc.Pointer(path...), f)
 }
 
-// Has reports whether the YAML or an override sets a path: Has("dataset", "split", "validation").
+// Has reports whether the YAML or an override sets a path, as in Has("dataset", "split", "validation").
 func (c *Config) Has(path ...string) bool { return yamldoc.Lookup(c.doc.Root, path...) != nil }
 
 // Selected lists the builders that finetuning.trajectory_builder names, in section order.

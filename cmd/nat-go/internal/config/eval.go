@@ -47,7 +47,7 @@ type JobManagement struct {
 	EvictionPolicy string `yaml:"eviction_policy" default:"time_created" validate:"oneof=time_created time_modified"`
 }
 
-// EvalDataset is `eval.general.dataset`. NAT also rejects its unknown keys.
+// EvalDataset is `eval.general.dataset`. Unknown keys are errors, as in NAT.
 type EvalDataset struct {
 	Type           string        `yaml:"_type" alias:"type" nullable:"true" validate:"omitempty,oneof=json jsonl csv parquet xls custom"`
 	FilePath       any           `yaml:"file_path" doc:"the questions"`
@@ -60,7 +60,7 @@ type EvalDataset struct {
 	Kwargs         any           `yaml:"kwargs" doc:"arguments of that function"`
 }
 
-// EvalStructure is `eval.general.dataset.structure`: the keys of an entry in the output.
+// EvalStructure is `eval.general.dataset.structure`, which names the keys of an entry in the output.
 type EvalStructure struct {
 	Disable               bool   `yaml:"disable" default:"false" doc:"if true, NAT writes answers without ids and steps, which nat-go can't use"`
 	QuestionKey           string `yaml:"question_key" default:"question"`

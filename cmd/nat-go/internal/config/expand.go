@@ -144,7 +144,7 @@ func (l *loader) substitute(n *yaml.Node, ptr string, severity finding.Severity)
 			return value
 		case strings.Contains(ref, ":-"):
 			return fallback
-		case l.opt.Compat: // as NAT does
+		case l.opt.Compat: // in NAT, an unset variable is empty
 			return ""
 		}
 		fail(ref, finding.Finding{
@@ -171,7 +171,7 @@ func (l *loader) spend(n *yaml.Node, ptr string, size int) bool {
 	if l.expanded += size; l.expanded <= maxExpandedAll {
 		return true
 	}
-	if before <= maxExpandedAll { // reported once
+	if before <= maxExpandedAll { // report this error only once
 		l.report(n, ptr, newError(codeReference,
 			"check the variables' values, or give the path of a file where a setting accepts one", "%s",
 			"the values of variables and files are larger than "+schema.Size(maxExpandedAll).String()+" in all"))

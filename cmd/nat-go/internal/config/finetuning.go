@@ -1,6 +1,6 @@
 package config
 
-// Finetuning is the section `finetuning`: NAT's FinetuneConfig with its defaults and rules. Unlike in NAT,
+// Finetuning is the section `finetuning`. It has the keys, defaults and rules of NAT's FinetuneConfig. Unlike in NAT,
 // trajectory_builder may be a list, and the data set is written as files if trainer_adapter is omitted.
 type Finetuning struct {
 	Enabled            bool               `yaml:"enabled" default:"false" doc:"whether fine-tuning is enabled; a run refuses to start if it isn't"`

@@ -62,7 +62,7 @@ type loader struct {
 	opt      Options
 	doc      *yamldoc.Document
 	findings []finding.Finding
-	more     bool            // whether findings were omitted, which the last listed finding then reports
+	more     bool            // whether findings were omitted; if so, the last listed finding says so
 	expanded int             // total size of expanded variables and files in bytes
 	known    *secret.Values  // values that must not be shown and are at least minSecretLen long
 	broken   map[string]bool // pointers of unavailable values, whose resulting findings are not reported

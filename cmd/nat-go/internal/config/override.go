@@ -14,7 +14,8 @@ import (
 	"github.com/nat-go/nat-go/internal/secret"
 )
 
-// Override is one -o on the command line: PATH=VALUE, or PATH VALUE joined by JoinOverrides.
+// Override is the argument of one -o on the command line. It has the form PATH=VALUE, to which JoinOverrides also
+// converts PATH VALUE.
 type Override string
 
 // JoinOverrides turns `-o PATH VALUE` into `-o PATH=VALUE`, so that a flag library that accepts one word per flag can
@@ -172,7 +173,7 @@ func unknownStep(path []string, at int, known []string, meant string) *finding.F
 	return f
 }
 
-// overrideValue creates a node from text, typed by the spec: strings are taken literally, a list may be written with
+// overrideValue creates a node from text, typed by the spec. Strings are taken literally, lists may be written with
 // commas as in NAT, and everything else is YAML.
 func overrideValue(spec *schema.Spec, text string, column int) (*yaml.Node, *finding.Finding) {
 	null := text == "null" || text == "~"

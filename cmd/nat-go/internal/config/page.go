@@ -14,8 +14,8 @@ import (
 //go:embed page.md
 var pageText string
 
-// Page returns the page on the whole configuration: page.md, in which each line {{...}} is replaced with settings,
-// from the structs that read them.
+// Page returns the page about the whole configuration. It is page.md with each line {{...}} replaced by the
+// documentation of some settings.
 func Page(types Types) []byte {
 	r := page{Builder: &strings.Builder{}, types: types, tables: map[string]string{}}
 	for line := range strings.Lines(pageText) {
@@ -140,7 +140,8 @@ func signature(spec *schema.Spec) string {
 	return b.String()
 }
 
-// mappingOf returns the spec of a setting, or of its list's elements, if that is a mapping; otherwise, nil.
+// mappingOf returns the spec of a mapping or, for a list of mappings, the spec of its elements. It returns nil for any
+// other setting.
 func mappingOf(s *schema.Spec) *schema.Spec {
 	if s.Kind == schema.List && s.Elem != nil {
 		s = s.Elem

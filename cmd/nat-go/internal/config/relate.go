@@ -219,7 +219,7 @@ func (l *loader) stepFilter(c *Config) {
 			at, filter := yamldoc.LookupPair(l.doc.Root, path...)
 			if filter != nil &&
 				(out == nil || filter.Kind == yaml.SequenceNode && len(out.StepFilter) < len(filter.Content)) {
-				return // invalid, and already reported
+				return // the filter is invalid, which has already been reported
 			}
 			if filter != nil && filter.Kind == yaml.SequenceNode &&
 				(len(filter.Content) == 0 || slices.Contains(out.StepFilter, step)) {
@@ -243,7 +243,8 @@ func (l *loader) stepFilter(c *Config) {
 // rollouts among their records.
 var noTeacherBuilders = []string{"divergence_traj_builder", "dpo_traj_builder", "sft_traj_builder", "grpo_traj_builder"}
 
-// idleTeacher warns about a teacher that is never used: teachers only score hints and, if rollouts is set, rollouts.
+// idleTeacher warns about a teacher that is never used. Teachers score only hints and, if collator.teacher.rollouts is
+// set, rollouts.
 func (l *loader) idleTeacher(c *Config) {
 	section, value := yamldoc.LookupPair(l.doc.Root, "collator", "teacher")
 	if section == nil || value == nil || c.Collator.Teacher == nil || len(c.Selected()) == 0 {

@@ -7,7 +7,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
-// Dataset is the section `dataset`: the files written from the records.
+// Dataset is the section `dataset`, which configures the files written from the records.
 type Dataset struct {
 	Formats        []string              `yaml:"formats" scalar:"true" nullable:"true" doc:"row formats to write; default: the adapter's own, otherwise those that fit the builders' records: trl, verl for rollouts, nemo_gym for states, privileged for hints (see nat-go formats)" example:"[trl, customizer]"`
 	Split          Split                 `yaml:"split" doc:"records to set aside for validation"`
@@ -24,13 +24,13 @@ type Dataset struct {
 	Marks          string                `yaml:"marks" doc:"marks file that nat-go view writes next to a run; records rejected in it are dropped" example:"out/run1.marks.jsonl"`
 }
 
-// Contamination is `dataset.contamination`: what to do with records that share words with benchmarks.
+// Contamination is `dataset.contamination`, which configures the search for records that share words with benchmarks.
 type Contamination struct {
 	Files  []string `yaml:"files" scalar:"true" validate:"required,min=1" doc:"benchmark files: text, JSON lines, JSON, CSV or Parquet"`
 	Action string   `yaml:"action" default:"report" validate:"oneof=report drop" doc:"count matching records, or drop them"`
 }
 
-// Split is `dataset.split`: the share set aside for validation.
+// Split is `dataset.split`, which configures the records set aside for validation.
 type Split struct {
 	By         string  `yaml:"by" default:"example" validate:"oneof=example task" doc:"unit whose records stay on the same side of the split; records that share a prompt also do"`
 	Validation float64 `yaml:"validation" default:"0.2" validate:"gte=0,lt=1" doc:"share of the records; 0 writes no validation file"`
@@ -39,14 +39,14 @@ type Split struct {
 	ValidationSet bool `yaml:"-"` // whether validation is set; if so, and above 0, an empty validation side is an error
 }
 
-// Limits is the section `limits`: the amounts of data that a run may hold in memory, in addition to the limits of its
-// sources and plugins.
+// Limits is the section `limits`, which bounds the amounts of data that a run holds in memory. Sources and plugins have
+// additional limits.
 type Limits struct {
 	Group  schema.Size `yaml:"group" default:"32MiB" validate:"gte=1048576" doc:"maximum size of a group; a larger group is refused. A group is all rollouts for one task or, with --compat nat, a whole collection run"`
 	Output schema.Size `yaml:"output" default:"96MiB" validate:"gte=1048576" doc:"maximum output of a built-in builder for a group; if it produces more, the group is refused. Plugins have their own output setting"`
 }
 
-// Plugin is an entry of the section `plugins`: a program that serves builders.
+// Plugin is an entry of the section `plugins`, which configures a program that serves builders.
 type Plugin struct {
 	Name string `yaml:"-"`
 

@@ -28,10 +28,11 @@ func (c *Config) Values() iter.Seq2[[]string, string] {
 	}
 }
 
-// idle lists the settings that don't affect a data set's bytes: where it is written or sent, how fast it is built,
-// and the paths of files that are identified by their content. A server's timeout is listed, because a resumed run
-// repeats the requests that timed out. plugins.*.timeout, memory and output are not, because a builder that exceeds
-// one of them drops its group. A * matches one step of a path, and a listed path includes the paths below it.
+// idle lists the settings that don't affect a data set's bytes. These settings determine its destination and the speed
+// of building it, or are the paths of files that are identified by their content. A server's timeout is listed, because
+// a resumed run repeats the requests that timed out. plugins.*.timeout, memory and output are not listed, because a
+// builder that exceeds such a limit drops its group. A * matches one step of a path, and a listed path includes the
+// paths below it.
 var idle = []string{
 	"trainer_adapters", "finetuning.enabled", "finetuning.output_dir", "finetuning.trainer",
 	"finetuning.trainer_adapter",
@@ -78,10 +79,10 @@ func under(pattern, path []string) bool {
 	return true
 }
 
-// Source returns the merged configuration of nat-go's sections, for the copy in the run folder. Bases and overrides
-// are merged, variables remain references, and the contents of file:// paths are included. It doesn't contain
-// secrets: a secret in the file is replaced by a reference to a variable, from which `resume` reads it. Comments at
-// the top of the copy name these variables.
+// Source returns the merged configuration of nat-go's sections, for the copy in the run folder. Bases and overrides are
+// merged, variables remain references, and the contents of file:// paths are included. The copy doesn't contain
+// secrets. A secret in the file is replaced by a reference to a variable, from which `resume` reads the secret.
+// Comments at the top of the copy name these variables.
 func (c *Config) Source() ([]byte, error) {
 	s := sourceWriter{c: c}
 	root := &yaml.Node{Kind: yaml.MappingNode}
@@ -199,9 +200,9 @@ func holdsSecret(doc *yamldoc.Document, known *secret.Values, s scalar) bool {
 // may occur in ordinary words.
 const minSecretLen = 6
 
-// gatherSecrets fills Options.Secrets with the values that must not be shown: secrets, regardless of their origin,
-// and the values of variables that the configuration grants to programs. It also adds values that are long enough to
-// l.known, except the values of granted variables whose names don't suggest a secret.
+// gatherSecrets fills Options.Secrets with the values that must not be shown. These values are secrets, regardless of
+// their origin, and the values of variables that the configuration grants to programs. It also adds values that are
+// long enough to l.known, except the values of granted variables whose names don't suggest a secret.
 func (l *loader) gatherSecrets() {
 	l.known = new(secret.Values)
 	add := func(values ...string) {
@@ -281,8 +282,8 @@ var (
 	notInName     = regexp.MustCompile(`[^A-Z0-9]+`)
 )
 
-// variableFor returns the variable that replaces a secret in the copy of a configuration: the one that the setting
-// refers to, or one named after the setting's path.
+// variableFor returns the variable that replaces a secret in the copy of a configuration. It is the variable that the
+// setting refers to, or one named after the setting's path.
 func variableFor(written string, path []string) string {
 	if m := anyReference.FindStringSubmatch(written); m != nil {
 		return m[1]

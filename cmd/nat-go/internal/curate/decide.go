@@ -61,10 +61,10 @@ type Index struct {
 	of      []Decision
 	warning string
 
-	contents *extsort.Sorter // see contentRow
+	contents *extsort.Sorter // rows made by contentRow
 	draws    *extsort.Sorter // rows of seeded hash (16 bytes) and ordinal (8)
 
-	units   *extsort.Sorter // see unitRow
+	units   *extsort.Sorter // rows made by unitRow
 	unit    [unitWidth]byte // row of the unit to which entries are being added
 	entries uint32          // number of entries that unit spans; 0 means none
 }
@@ -140,7 +140,7 @@ func (d *Index) Close() {
 // key and tag together identify the content. A single sort therefore finds both contradictions and duplicates.
 const (
 	tagAt        = 16
-	ordinalAt    = 16 // tag and ordinal as one number whose highest byte is the tag
+	ordinalAt    = 16 // offset of a number whose highest byte is the tag, and whose other bytes are the ordinal
 	scoreAt      = 16 + 8
 	contentWidth = scoreAt + 8
 	ordinalBits  = 56
@@ -220,7 +220,7 @@ func (d *Index) resolveBucket(key [16]byte, b []bucketRow) error {
 	if n := len(b); n > 1 && d.rules.Contradictions && b[0].tag != b[n-1].tag {
 		d.dropContradictions(b, &held)
 	}
-	found := false // a record with this content is kept
+	found := false // whether a record with this content is kept
 	for i := range b {
 		r := &b[i]
 		found = found && r.tag == b[i-1].tag
@@ -243,7 +243,7 @@ func (d *Index) resolveBucket(key [16]byte, b []bucketRow) error {
 		content[16] = r.tag
 		number := xxh3.Hash128Seed(content[:], d.rules.Seed).Bytes()
 		if held[r.tag] {
-			number = [16]byte{} // draw it first
+			number = [16]byte{} // the lowest number, so that it is drawn first
 		}
 		var draw [drawWidth]byte
 		if err := d.draws.Add(binary.BigEndian.AppendUint64(append(draw[:0], number[:]...), r.ordinal)); err != nil {
@@ -257,7 +257,7 @@ func (d *Index) resolveBucket(key [16]byte, b []bucketRow) error {
 // score. It doesn't drop preferences with the same content as one added by Hold. Preferences that were dropped before
 // keep their reason, and don't contradict others.
 func (d *Index) dropContradictions(b []bucketRow, held *[maxTag + 1]bool) {
-	var scores [2]map[[8]byte]bool // by direction
+	var scores [2]map[[8]byte]bool // names of the scores of each direction
 	for i := range b {
 		if r := &b[i]; r.preference() && (r.ordinal == heldOrdinal || d.of[r.ordinal].Kept()) {
 			if scores[r.tag&1] == nil {
@@ -296,8 +296,8 @@ func (d *Index) sample() error {
 // SplitError is the error for data that can't be split as requested.
 type SplitError struct {
 	First   string // identifies the first record of the largest component
-	Largest int64  // records in the largest component
-	Total   int64  // records kept
+	Largest int64  // number of records in the largest component
+	Total   int64  // number of kept records
 	By      By
 }
 

@@ -18,7 +18,7 @@ import (
 // Decision is the outcome of curation for one record.
 type Decision uint8
 
-// The decisions. Greater values are drops: see Dropped.
+// The decisions. Greater values are drops (see Dropped).
 const (
 	Train      Decision = iota
 	Validation          // in the validation set only
@@ -108,9 +108,9 @@ func (d *Decisions) Counts() map[Decision]int64 {
 	return counts
 }
 
-// The file, little-endian: magic, number of reasons, length and text of each reason, number of records, one byte per
-// record, and the 64-bit xxh3 hash of the preceding bytes. The reasons' names are included so that later versions may
-// change their order.
+// The file contains magic, the number of reasons, the length and text of each reason, the number of records, one byte
+// per record, and the 64-bit xxh3 hash of the preceding bytes. Numbers are little-endian. The reasons' names are
+// included so that later versions may change their order.
 const magic = "ngdecid1"
 
 // bytes returns the decisions, one byte each, without copying them.
@@ -138,7 +138,7 @@ func (d *Decisions) Write(w io.Writer) error {
 	return nil
 }
 
-// maxReasons is the maximum number of reasons in a file, and maxAround the maximum size of all but the decisions.
+// maxReasons is the maximum number of reasons in a file. maxAround is the maximum size of a file without its decisions.
 const (
 	maxReasons = 200
 	maxAround  = len(magic) + 1 + maxReasons<<8 + 8 + 8

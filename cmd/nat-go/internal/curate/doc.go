@@ -8,14 +8,16 @@
 //
 // Design choices:
 //   - There is no map of all records. The rules sort projections of the entries (package extsort), so that equal keys
-//     become neighbours: in memory up to the budget, and with temporary files beyond it. Only one byte per record and
-//     about ten bytes per task or example always stay in memory.
-//   - Except in a split ByPosition, the order of arrival only decides which of several equal records is kept (the
-//     first). A sample consists of the preferences with the smallest seeded hashes of their contents; a validation set
-//     is filled with connected components in seeded-hash order.
+//     become neighbours. Sorting takes place in memory up to the budget, and uses temporary files beyond it. Only one
+//     byte per record and about ten bytes per task or example always stay in memory.
+//   - Except in a split ByPosition, the order of arrival affects only which of several equal records is kept, namely
+//     the first. A sample consists of the preferences with the smallest seeded hashes of their contents. A validation
+//     set is filled with connected components in seeded-hash order.
 //   - Contradictions are resolved before duplicates. Records with the same content may have differently named scores,
-//     and each contradicts only records with its own; dropping duplicates first would hide that.
-//   - The split assigns whole connected components: records that share an example, a prompt or - if requested, and
-//     always for rollouts - a task are never separated. Otherwise a validation score would mean little.
-//   - NAT's curation is the same code with other rules: contradictions are kept, and the split is ByPosition.
+//     and a record contradicts only records with the same score name. If duplicates were dropped first, some of these
+//     names would be lost.
+//   - The split assigns whole connected components. Records that share an example or a prompt are never separated, and
+//     neither are records that share a task if they are rollouts or if this was requested. Otherwise, validation scores
+//     would mean little.
+//   - NAT's curation is the same code with other rules, which keep contradictions and split ByPosition.
 package curate

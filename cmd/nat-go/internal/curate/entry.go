@@ -17,13 +17,13 @@ type Entry struct {
 	Kind    builders.Kind
 	Drop    Decision // Train (0), or Dropped(reason) if the gate has already decided
 
-	Content  [16]byte // records with the same content are duplicates: see recordlog.Hashes
+	Content  [16]byte // records with the same content are duplicates; see recordlog.Hashes
 	Prompt   [16]byte // only the prompt; zero means that there is none
 	Chosen   [16]byte // sides of a Preference
 	Rejected [16]byte
-	Score    [8]byte  // name of a Preference's score: only pairs with the same score contradict each other
-	Task     [16]byte // name of the task; Example or zero if the record doesn't have one
-	Example  [16]byte // name of the example: see NameOf
+	Score    [8]byte  // name of a Preference's score; only pairs with the same score name contradict each other
+	Task     [16]byte // name of the task; for a record without a task, the same as Example, or zero
+	Example  [16]byte // name of the example; see NameOf
 }
 
 // Rules configures the decisions that the gate doesn't make.
@@ -31,7 +31,7 @@ type Rules struct {
 	Dedupe         bool   // keep the first of several records with equal content
 	Contradictions bool   // drop A>B and B>A for the same prompt and score name, with their duplicates
 	MaxPairs       int64  // keep at most this many preferences; 0 means all
-	Seed           uint64 // of the sample
+	Seed           uint64 // seed for the sample
 	Split          Split
 	// Hold replaces the split. Only records with the same content as one passed to Index.Hold are used for validation,
 	// and any other record in their components is dropped.
@@ -57,9 +57,9 @@ type By string
 
 // The ways to split.
 const (
-	ByTask    By = "task"    // tasks and examples
-	ByExample By = "example" // examples and, for rollout records, their tasks
-	// ByPosition is NAT's split: the first max(1, int((1-v)n)) records are for training, and the rest for validation. A
+	ByTask    By = "task"    // keeps the records of a task or an example together
+	ByExample By = "example" // keeps the records of an example, and the rollouts of a task, together
+	// ByPosition is NAT's split. The first max(1, int((1-v)n)) records are for training, and the rest for validation. A
 	// single record is used for both.
 	ByPosition By = "position"
 )
@@ -100,8 +100,8 @@ type neighbours struct {
 	task, example [16]byte
 }
 
-// NameOf returns the name that identifies an example across all collection runs: its id, which is the same in every
-// run, or, if the id was made from a row number, the run's number and the id.
+// NameOf returns the name that identifies an example across all collection runs. It is the id, which is the same in
+// every run. If the id was made from a row number, the name consists of the run's number and the id.
 func NameOf(run int, id string) string {
 	if source.IsRowName(id) {
 		return fmt.Sprintf("%d\x00%s", run, id)

@@ -161,8 +161,8 @@ func promptFault(p *builders.Passage) fault {
 	return fault{}
 }
 
-// answerFault checks one side of a preference. It must be text that isn't blank, or messages of which the first and the
-// last are from the assistant, and at least one from the assistant has content.
+// answerFault checks one side of a preference. It must be text that isn't blank, or messages that begin and end with
+// one from the assistant. At least one message from the assistant must have content.
 func answerFault(what string, p *builders.Passage) fault {
 	if p.IsText() {
 		if blank(p.Text) {
@@ -188,8 +188,8 @@ func answerFault(what string, p *builders.Passage) fault {
 	return fault{}
 }
 
-// conversationFault checks a whole conversation, which needs a message from the user, and one with content from the
-// assistant.
+// conversationFault checks a whole conversation. It must contain a message from the user, and a message with content
+// from the assistant.
 func conversationFault(p builders.Passage) fault {
 	if p.IsText() {
 		return faultf(ledger.BadRecord, "expected a conversation of messages, got text")
@@ -285,7 +285,7 @@ func sameAnswer(a, b *builders.Passage) bool {
 
 // SameMessage reports whether two messages would train a model on the same text, regardless of their call ids.
 func SameMessage(a, b *chat.Message) bool {
-	// The JSON form of content isn't compared: absent content, null and "" are the same text.
+	// The JSON form of content isn't compared, because absent content, null and "" are the same text.
 	return a.Role == b.Role && a.Text == b.Text && a.Reasoning == b.Reasoning &&
 		slices.EqualFunc(a.Parts, b.Parts,
 			func(x, y chat.Part) bool { return x.Type == y.Type && x.Text == y.Text && bytes.Equal(x.Raw, y.Raw) }) &&
@@ -319,7 +319,7 @@ func (x Gates) Refuse(r *builders.Resolved) (reason ledger.Reason, detail string
 	return lowFidelity, detail
 }
 
-// StageOf returns the stage that drops records for a reason: ledger.Gate or ledger.Curate.
+// StageOf returns the stage that drops records for a reason, which is ledger.Gate or ledger.Curate.
 func StageOf(r ledger.Reason) ledger.Stage {
 	switch r {
 	case duplicate, Contradiction, notSampled, rejected, Held, Contaminated:

@@ -311,13 +311,13 @@ func (n *nodes) join(a, b uint32) {
 // component is a set of nodes that must not be separated.
 type component struct {
 	root uint32
-	size int64 // kept records
+	size int64 // number of kept records
 }
 
 // components lists the components in the order in which choose considers them.
 type components struct {
 	list    *extsort.Sorter // rows of seeded hash, root and size
-	total   int64           // kept records
+	total   int64           // number of kept records
 	largest component
 }
 

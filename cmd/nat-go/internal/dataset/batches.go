@@ -29,7 +29,7 @@ import (
 // maxConfig is the maximum size of a run's config.yml.
 const maxConfig = 16 << 20
 
-// batchesOf precedes the names of token batches' channels in Report.Contexts.
+// batchesOf is the prefix of the names of token batches' channels in Report.Contexts.
 var batchesOf = runfolder.Folder("").Batches() + "/"
 
 // HasBatches reports whether a run's folder has token batches.
@@ -291,8 +291,8 @@ func wrongMask(line []byte) string {
 	return ""
 }
 
-// Format is a format in which a data set can be written: text rows, built from records, or token rows, built from token
-// batches.
+// Format is a format in which a data set can be written. Its rows are either text rows, built from records, or token
+// rows, built from token batches.
 type Format struct {
 	rows.Format            // description of the format; for token rows, it can't read or encode rows
 	tokens      *tokenRows // nil means text rows
@@ -307,7 +307,7 @@ type tokenRows struct {
 // FromBatches reports whether the format is built from a run's token batches, and so needs a tokenizer.
 func (f Format) FromBatches() bool { return f.tokens != nil }
 
-// Formats lists the formats: the text formats of package rows, then token rows.
+// Formats lists the text formats of package rows, followed by the formats of token rows.
 func Formats() []Format {
 	texts := lists.Map(rows.Formats(), func(f rows.Format) Format { return Format{Format: f} })
 	return append(texts, sftParquet, skyRL)
@@ -323,12 +323,12 @@ func Names() string {
 	return strings.Join(lists.Map(Formats(), func(f Format) string { return f.Name }), ", ")
 }
 
-// sftParquet is the format for the rows of sft batches, on which TRL's SFTTrainer trains unchanged.
+// sftParquet is the format for the rows of sft batches. TRL's SFTTrainer trains on these rows without changing them.
 var sftParquet = ofBatches("sft_parquet", "TRL SFTTrainer", "input_ids, labels, row_weight, example",
 	&tokenRows{write: batch.WriteParquet, wrong: wrongTokens})
 
-// skyRL is the format for the rows of sft batches with a loss mask instead of labels. SkyRL's SFT trainer trains on
-// their ids unchanged.
+// skyRL is the format for the rows of sft batches with a loss mask instead of labels. SkyRL's SFT trainer trains on the
+// token ids without changing them.
 var skyRL = ofBatches("skyrl_pretokenized", "SkyRL (SFT, pre-tokenised)", "input_ids, loss_mask",
 	&tokenRows{write: batch.WriteLossMasks, wrong: wrongMask})
 

@@ -112,7 +112,8 @@ func without(
 	return of, its
 }
 
-// partly returns the changes, and PartOnly for every context without one: the rows hold only part of each context.
+// partly returns the changes. It adds a PartOnly change for every context without a change, because the rows hold only
+// part of each context.
 func partly(changes []builders.Change, contexts []ttc.History) []builders.Change {
 	all := make([]builders.Change, len(contexts))
 	for i, h := range contexts {
@@ -158,7 +159,7 @@ func ContextsInWords(c *runfolder.Contexts) string {
 		}
 		changed = append(changed, text)
 	}
-	n = min(n, c.Turns) // a turn may have both been truncated and got a hint
+	n = min(n, c.Turns) // a truncated turn with a hint is counted twice
 	text := ledger.Quantity(c.Turns, "trained turn")
 	switch {
 	case n == 0:
@@ -231,7 +232,7 @@ type contextCheck struct {
 	due     []ttc.History // contexts of that record
 	named   bool          // whether a line of rows.jsonl has contexts
 	counts  runfolder.Contexts
-	without int64 // lines without contexts
+	without int64 // number of lines without contexts
 }
 
 func (c *contextCheck) close() {
@@ -263,8 +264,8 @@ func (c *contextCheck) row(f rows.Format, row *rows.Row) error {
 	return at.add(c.scratch)
 }
 
-// origin compares a row with its line in rows.jsonl. It returns the number, from 1, of the first turn that is trained
-// in a context that its record doesn't have, or 0.
+// origin compares a row with its line in rows.jsonl. It returns the number, counted from 1, of the first turn that is
+// trained in a context that its record doesn't have, or 0 if there is no such turn.
 func (c *contextCheck) origin(file int, o *Origin) (wrong int, err error) {
 	switch {
 	case o.Contexts != nil:
@@ -341,7 +342,7 @@ func (h hash) MarshalText() ([]byte, error) { return appendHistory(nil, ttc.Hist
 
 // changedContext is a turn in a record whose context differs from the recorded one.
 type changedContext struct {
-	Turn int    `json:"turn"` // from 0
+	Turn int    `json:"turn"` // counted from 0
 	By   string `json:"by"`
 	Was  *hash  `json:"was,omitempty"`
 }

@@ -17,7 +17,7 @@ const (
 )
 
 // output is a file that is written in blocks by its own goroutine, so that rows are built while the kernel copies a
-// block
+// block.
 type output struct {
 	buf     []byte // the current block; append to buf, then call rotate
 	bytes   int64
@@ -25,7 +25,7 @@ type output struct {
 	file    *durable.File
 	blocks  chan []byte
 	free    chan []byte
-	done    chan struct{} // closed when run returns, when the file is durable, or err or aborted is set
+	done    chan struct{} // closed when run returns; then the file is durable, or err or aborted is set
 	err     error
 	sum     *xxh3.Hasher
 	aborted bool // set by abort before it closes blocks; the file needn't be made durable
@@ -64,7 +64,7 @@ func (o *output) run(blocks <-chan []byte) {
 		}
 		o.free <- b[:0] // wait: free has capacity for every block
 	}
-	o.free = nil // the output is kept until all files are placed; the blocks are no longer needed
+	o.free = nil // free the blocks, because the output itself is kept until all files are placed
 	if o.err == nil && !o.aborted {
 		o.err = o.file.Prepare()
 	}

@@ -22,7 +22,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// Share describes the output of WritePart: the rows for one part of a log, as lines that Join combines.
+// Share describes the output of WritePart, which consists of the rows for one part of a log, as lines that Join
+// combines.
 type Share struct {
 	Formats []partFormat `json:"formats"`
 }
@@ -41,7 +42,7 @@ func (s *Share) Lines() (n int64) {
 // are tables.
 type partFormat struct {
 	Name  string     `json:"name"`
-	Files []partFile `json:"files"` // in the order in which the files got their first rows
+	Files []partFile `json:"files"` // files, in the order in which they got their first rows
 	tally
 	Refused partRefusals `json:"refused"`
 }
@@ -53,9 +54,9 @@ type partFile struct {
 	Rows  int64         `json:"rows"`
 }
 
-// WritePart writes the kept records of the given groups, which form one part of the log, to the spec's folder: for each
-// format, files with the rows as lines, and their origins. Join then turns all the parts into the output that Write
-// would produce from the whole log.
+// WritePart writes the kept records of the given groups, which form one part of the log, to the spec's folder. For each
+// format, it writes files with the rows as lines, and the origins of the rows. Join then turns all the parts into the
+// output that Write would produce from the whole log.
 func WritePart(ctx context.Context, s Spec, groups iter.Seq2[*recordlog.Group, error]) (*Share, error) {
 	s.part = true
 	p := &Share{}
@@ -176,12 +177,13 @@ func (w *formatWriter) joinOrigins(ctx context.Context, path string, before map[
 
 // partRefusals holds the refusals of a part.
 type partRefusals struct {
-	Why    []string       `json:"why,omitempty"` // in order of first occurrence
+	Why    []string       `json:"why,omitempty"` // reasons, in order of first occurrence
 	Counts []int64        `json:"counts,omitempty"`
 	Tries  []triedFormats `json:"tries,omitempty"` // results of trying other formats for the first refused records
 }
 
-// triedFormats counts some of the records that a format rejects, and how many each of the other formats can represent.
+// triedFormats counts some of the records that a format rejects, and how many of these records each other format can
+// represent.
 type triedFormats struct {
 	Records int64   `json:"records"`
 	Took    []int64 `json:"took"` // number of records that each format can represent, in the order of refusals.carry

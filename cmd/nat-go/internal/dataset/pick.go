@@ -21,7 +21,7 @@ type Query struct {
 	Builder string
 	Split   string        // "train" or "validation"
 	Dropped bool          // select records that curation dropped instead of the kept ones
-	Reason  ledger.Reason // with Dropped: select only drops for this reason
+	Reason  ledger.Reason // if Dropped is set, select only drops for this reason
 	Skip    int64         // skip this many matches
 	Limit   int64         // return at most this many; 0 means all
 }
@@ -80,8 +80,8 @@ func (q *Query) asksFor(p *Picked) bool {
 	return true
 }
 
-// EachDrop calls f for the drops in a dropped.jsonl that match the query's reason, example, turn and builder, with its
-// Skip and Limit.
+// EachDrop calls f for the drops in a dropped.jsonl that match the query's reason, example, turn and builder. It
+// applies the query's Skip and Limit.
 func EachDrop(path string, q Query, f func(ledger.Drop) error) error {
 	if !runfolder.Has(path) {
 		return nil

@@ -28,15 +28,15 @@ import (
 // Limits bound the size of a row. In memory, a row takes about three times the length of its line, and each value,
 // even a short one, takes about a hundred bytes.
 type Limits struct {
-	Bytes  int64 // length of its line
-	Values int64 // number of values in it
+	Bytes  int64 // length of the row's line
+	Values int64 // number of values in the row
 }
 
 // DefaultLimits keep the program's memory below 512 MiB for any file. A run's rows are usually far smaller, because an
 // input entry has at most 32 MiB by default, and a row contains each passage once.
 var DefaultLimits = Limits{Bytes: 128 << 20, Values: 1 << 20}
 
-// Place is a data set on disk: a run's folder, rows, or both.
+// Place is a data set on disk, which consists of a run's folder, rows, or both.
 type Place struct {
 	Run          runfolder.Folder // empty if only rows were given
 	Formats      []FormatFolder
@@ -62,7 +62,7 @@ type FormatFolder struct {
 	Origins string // path of rows.jsonl; empty if there is none, as in a folder written by NAT
 }
 
-// name returns the name of one of the folder's files in reports: <format>/<file>.
+// name returns the name of one of the folder's files in reports, which is <format>/<file>.
 func (f FormatFolder) name(file string) string {
 	// Join omits the folder if it is the working folder.
 	return filepath.ToSlash(filepath.Join(filepath.Base(f.Dir), file))
@@ -76,9 +76,9 @@ type RowFile struct {
 	Limits Limits
 }
 
-// Find looks for a data set at path: a run's folder, its dataset folder, a format's folder, or a single file of rows,
-// which another program may have written. If a folder's name is not a known format, the first row determines the
-// format. Reading a row that exceeds the limits is an error.
+// Find looks for a data set at path. The path may be a run's folder, its dataset folder, a format's folder, or a single
+// file of rows, which another program may have written. If a folder's name is not a known format, the first row
+// determines the format. Reading a row that exceeds the limits is an error.
 func Find(path string, limits Limits) (*Place, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -151,7 +151,7 @@ func findFormat(dir string, limits Limits) (FormatFolder, error) {
 	var err error
 	f.Format, err = formatOf(filepath.Base(dir), f.Files)
 	if err != nil && f.Origins == "" {
-		f.Files, err = nil, nil // other files of JSON lines, such as a run's dropped.jsonl
+		f.Files, err = nil, nil // these are other JSON Lines files, such as a run's dropped.jsonl
 	}
 	return f, err
 }
@@ -281,7 +281,7 @@ func linesOf(r io.Reader, limits Limits, from int64, f func(n int64, line []byte
 }
 
 // tooMany reports whether a line of JSON has too many values. It counts commas and opening brackets, because each
-// nested value follows one of them, or a key that follows one.
+// nested value follows one of these characters, either directly or after its key.
 func tooMany(line []byte, maxValues int64) bool {
 	if int64(len(line)) < maxValues {
 		return false

@@ -23,12 +23,13 @@ const readerChunk = 10 << 20
 const maxColumns = 4096
 
 // reading models how Hugging Face datasets (3.6 to 5.2, with pyarrow 26) reads a JSON lines file. Because the reader
-// guesses the columns, strings become timestamps, late keys cause a failure, and missing keys are filled with null.
+// guesses the columns, strings become timestamps, keys that first appear after the first chunk cause a failure, and
+// missing keys are filled with null.
 type reading struct {
 	nulls   bool // whether the trainer treats null as a missing key
 	row     column
 	rows    int64
-	chunk   int // from 0
+	chunk   int // number of the chunk, counted from 0
 	bytes   int // size of the chunk so far
 	columns int
 }
@@ -154,8 +155,8 @@ func (c change) String() string {
 	return c.Text
 }
 
-// changes completes the last chunk, and lists the reader's changes to the file. Changes by only old versions come
-// last.
+// changes completes the last chunk, and lists the reader's changes to the file. Changes that only old versions make
+// come last.
 func (r *reading) changes() []change {
 	r.row.endChunk(r.chunk == 0)
 	all := r.row.changes("", false)

@@ -13,7 +13,7 @@ import (
 // refusals counts the records that a format can't represent.
 type refusals struct {
 	count map[string]int64 // number of refused records by reason, with quoted strings and numbers removed
-	tried int64            // number of refused records, of which the first triedRefusals are tried with other formats
+	tried int64            // number of refused records; the first triedRefusals are tried with other formats
 	carry []alternative
 
 	// Fields for a part of a data set, used by refusals.join:

@@ -12,8 +12,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// sharing finds content that several rows have in common. It sorts hashes, on disk if there are many, and so takes
-// constant memory.
+// sharing finds content that several rows have in common. It sorts hashes, on disk if there are many, so that it needs
+// only constant memory.
 type sharing struct {
 	sorter *extsort.Sorter
 	row    []byte
@@ -38,9 +38,10 @@ func (s *sharing) add(key [16]byte, at occurrence) error {
 	return s.sorter.Add(s.row)
 }
 
-// shared is the distribution of one hash: how often it occurs in each split and side, and where it occurs first.
+// shared is the distribution of one hash. It holds the number of occurrences and the first occurrence in each split and
+// side.
 type shared struct {
-	count [2][2]int64 // by split, side
+	count [2][2]int64 // by split and side
 	first [2][2]occurrence
 }
 
@@ -95,7 +96,7 @@ func (h *hasher) passage(p builders.Passage) [16]byte {
 }
 
 // row hashes a row's kind, text and label, but not its tools, because rows with the same prompt and answers count as
-// the same.
+// duplicates.
 func (h *hasher) row(r *rows.Row) [16]byte {
 	h.buf = append(h.buf[:0], byte(r.Kind))
 	for _, p := range []builders.Passage{r.Prompt, r.Chosen, r.Rejected, r.Completion} {

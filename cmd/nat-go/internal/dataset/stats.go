@@ -34,7 +34,7 @@ type Stats struct {
 	Prompts  int64       `json:"prompts"`  // number of distinct prompts
 	Pairs    *pairStats  `json:"pairs,omitempty"`
 	Lengths  []spread    `json:"lengths"` // lengths in characters, summed over messages
-	// effects of the hints at sites, in nats, if collator.teacher measured them
+	// effects of the hints at sites, in nats; empty unless collator.teacher measured them
 	Effects    []spread `json:"hint_effects,omitempty"`
 	Duplicates int64    `json:"duplicates"`
 	Leakage    leakage  `json:"leakage"`
@@ -52,7 +52,7 @@ type kindCount struct {
 	Validation int64  `json:"validation"`
 }
 
-// pairStats describe the preferences.
+// pairStats describes the preferences.
 type pairStats struct {
 	Margins      []spread `json:"margins"`       // |chosen - rejected| for each named score; empty for rows
 	PerTurn      spread   `json:"per_turn"`      // pairs per turn or, for rows, per prompt
@@ -202,7 +202,7 @@ func MeasureRows(f FormatFolder, render *turns.Renderer, tmp string) (*Stats, er
 // meter processes a data set record by record, in constant memory, because the hashes to be compared are sorted, on
 // disk if there are many.
 type meter struct {
-	kinds     [8][2]int64 // by kind, split
+	kinds     [8][2]int64 // counts by kind and split
 	longer    int64
 	same      int64
 	gap       int64
@@ -220,7 +220,7 @@ type meter struct {
 	scratch   []ttc.History
 }
 
-// metric is the spread of a metric's values.
+// metric is a metric with the spread of its values.
 type metric struct {
 	spread         // until spreads is called, only Name and NonFinite are set
 	total  int64   // number of finite values
@@ -316,7 +316,7 @@ func (m *meter) conversation(row *rows.Row, at occurrence) error {
 	if prompt.IsText() && prompt.Text == "" {
 		prompt = opening(row.Completion)
 	}
-	at.side = 1 // not the prompt of a pair
+	at.side = 1 // side 0 is for the prompts of pairs
 	return cmp.Or(m.prompts.add(m.hash.passage(prompt), at),
 		m.sample("length "+row.Kind.String(), float64(length(row.Prompt)+length(row.Completion))))
 }
@@ -353,7 +353,7 @@ func messageLength(m *chat.Message) int64 {
 	return int64(n)
 }
 
-// maxMetrics is the maximum number of metrics: a margin for each score name, and a few others.
+// maxMetrics is the maximum number of metrics. The metrics are a margin for each score name, and a few others.
 const maxMetrics = 1000
 
 // sample adds a value of a metric.

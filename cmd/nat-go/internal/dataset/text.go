@@ -32,7 +32,7 @@ func (r *Report) Text(w io.Writer) error {
 	for _, f := range r.Files {
 		fmt.Fprintf(t, "%s\t%s\t{%s}\n", f.Path, ledger.Quantity(f.Rows, "row"), f.Shape)
 	}
-	_ = t.Flush() // into memory
+	_ = t.Flush() // can't fail, because it writes to memory
 	for i := range r.Contexts {
 		c := &r.Contexts[i]
 		fmt.Fprintf(&b, "%s: %s", c.Format, ContextsInWords(&c.Contexts))
@@ -91,7 +91,7 @@ func (t *statsText) counts() {
 	for _, k := range t.Kinds {
 		fmt.Fprintf(table, "%s\t%d\t%d\t\n", k.Kind, k.Train, k.Validation)
 	}
-	_ = table.Flush() // into memory
+	_ = table.Flush() // can't fail, because it writes to memory
 	fmt.Fprintf(&t.text, "\n%s", ledger.Quantity(t.Prompts, "distinct prompt"))
 	if t.Examples > 0 {
 		fmt.Fprintf(&t.text, " of %s", ledger.Quantity(t.Examples, "example"))
@@ -123,7 +123,7 @@ func (t *statsText) spreads() {
 	for _, e := range t.Effects {
 		row("hints' effect "+e.Name, e)
 	}
-	_ = table.Flush() // into memory
+	_ = table.Flush() // can't fail, because it writes to memory
 }
 
 // lengths adds a line that says how often the chosen side of a pair is longer.

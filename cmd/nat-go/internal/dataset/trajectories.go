@@ -18,7 +18,7 @@ const Trajectories = "nat_trajectories"
 // maxTrajectories is the maximum size of a collection that is checked. A collection is read into memory as a whole.
 const maxTrajectories = 2 << 30
 
-// trajectories checks a collection: {"trajectories": [[trajectory, ...], ...], "run_id": text}.
+// trajectories checks a collection, which has the form {"trajectories": [[trajectory, ...], ...], "run_id": text}.
 func (v *verifier) trajectories(path string) error {
 	seen := Verified{
 		Format: Trajectories, Shape: "episode, reward, metadata",
@@ -75,7 +75,7 @@ func eachTrajectory(raw json.Raw, f func(json.Raw) error) error {
 	return nil
 }
 
-// trajectory checks one trajectory: an episode of one preference, and a reward.
+// trajectory checks one trajectory, which consists of an episode with one preference, and a reward.
 func trajectory(t json.Raw) error {
 	if t.Kind() != json.Object {
 		return fmt.Errorf("expected an object, got %s", t.Kind())

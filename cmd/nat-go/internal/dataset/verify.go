@@ -43,7 +43,7 @@ type Defect struct {
 	Code    string `json:"code"` // explained by `nat-go explain`
 	Warning bool   `json:"warning,omitempty"`
 	File    string `json:"file"` // <format>/<file>, or a path in the run's folder
-	Row     int64  `json:"row"`  // from 1, as in editors; 0 means the whole file
+	Row     int64  `json:"row"`  // counted from 1, as in editors; 0 means the whole file
 	Message string `json:"message"`
 	Count   int64  `json:"count,omitempty"` // additional findings with this code in this file that are not listed
 }
@@ -130,8 +130,8 @@ func (v *verifier) warn(f Defect, format string, a ...any) {
 type formatCheck struct {
 	*verifier
 	folder  FormatFolder
-	names   []string // <format>/<file>, by file
-	counts  []int64  // rows, by file
+	names   []string // <format>/<file> of each file
+	counts  []int64  // number of rows, by file
 	hash    hasher
 	prompts *sharing
 	rows    *sharing
@@ -339,7 +339,7 @@ func (c *formatCheck) place(s occurrence) string {
 // Origin is a line of rows.jsonl, which describes the origin of a row.
 type Origin struct {
 	File    string `json:"file"`
-	Row     int64  `json:"row"` // from 0
+	Row     int64  `json:"row"` // counted from 0
 	Record  string `json:"record"`
 	Run     int    `json:"run"`
 	Example string `json:"example"`

@@ -26,7 +26,7 @@ import (
 // aren't in the manifest. It doesn't rehash files that Verify has read. If the manifest can't be read, manifest is
 // nil, and why is the reason.
 func (r *Report) VerifyRun(run runfolder.Folder, manifest *runfolder.Manifest, why error) error {
-	before := r.Findings // the new ones come first
+	before := r.Findings // the new findings are put before these
 	r.Findings = []Defect{}
 	v := &verifier{report: r, more: map[string]int{}}
 	defer func() { r.Findings = append(r.Findings, before...) }()
@@ -152,9 +152,9 @@ func (v *verifier) present(
 	return true
 }
 
-// VerifyLog compares the manifest and the rows with the record log and the curation decisions, and adds its findings: a
-// log or decisions that can't be read, counts that don't match, and rows whose record is not in the log, was dropped,
-// or is on the other side of the split. Hashes alone don't reveal this, because a file can be edited together with its
+// VerifyLog compares the manifest and the rows with the record log and the curation decisions. It reports a log or
+// decisions that can't be read, counts that don't match, and rows whose record is not in the log, was dropped, or is on
+// the other side of the split. Hashes alone don't reveal such defects, because a file can be edited together with its
 // hash.
 func (r *Report) VerifyLog(p *Place, manifest *runfolder.Manifest) error {
 	return (&verifier{report: r, more: map[string]int{}}).log(p, manifest)
@@ -252,7 +252,7 @@ func (v *verifier) counts(run runfolder.Folder, m *runfolder.Manifest, d *curate
 // originsRead reads a format's rows.jsonl in parallel with the record log, in which the groups are in the same order.
 type originsRead struct {
 	name   string
-	splits map[string]rows.Split // by file
+	splits map[string]rows.Split // splits by file
 	file   interface{ Close() error }
 	next   func() ([]byte, error, bool)
 	stop   func()

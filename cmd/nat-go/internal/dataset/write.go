@@ -46,7 +46,7 @@ type Spec struct {
 	// NoEmpty omits formats that would have no rows. Otherwise, such a format gets a folder without rows.
 	NoEmpty bool
 
-	part bool // whether to write one part of the log: its rows as lines, and the data that Join needs
+	part bool // whether to write one part of the log, with its rows as lines, and the data that Join needs
 
 	kept     []member // kept records from the group being written
 	contexts []ttc.History
@@ -180,7 +180,7 @@ func (s *Spec) survey(ctx context.Context, all []*formatWriter) error {
 	if !slices.ContainsFunc(all, func(w *formatWriter) bool { return w.enc.Declared() }) {
 		return nil
 	}
-	var found [8]rows.Contents // by kind
+	var found [8]rows.Contents // contents by kind of record
 	for g, err := range recordlog.GroupsAhead(s.Log) {
 		if err := cmp.Or(err, ctx.Err()); err != nil {
 			return err
@@ -529,8 +529,8 @@ type originPrefix struct {
 // originsFile is the beginning of a line with a row's origin.
 const originsFile = `{"file":"`
 
-// line appends a row's origin: file, row (from 0), record hash, contexts, run, example, builder, fidelity, gaps, proofs
-// and turn.
+// line appends a row's origin, which consists of file, row (counted from 0), record hash, contexts, run, example,
+// builder, fidelity, gaps, proofs and turn.
 func (p *originPrefix) line(dst []byte, f *rowFile, row int64, m *member, contexts []byte) []byte {
 	r := m.record
 	if o := r.Origin; o != p.origin {
@@ -569,9 +569,9 @@ func appendNames(dst []byte, key string, names []string) []byte {
 	return dst
 }
 
-// appendDigits appends n >= 0 in decimal. It writes one digit at a time without reading them back. strconv, in
-// contrast, copies from a buffer, and the copy waits for all earlier stores, such as those to a row that isn't in the
-// cache.
+// appendDigits appends n >= 0 in decimal. It writes one digit at a time and reads none of them back. In contrast,
+// strconv copies digits from a buffer, and the copy waits for all earlier stores, such as those to a row that isn't in
+// the cache.
 func appendDigits(dst []byte, n int64) []byte {
 	end := len(dst)
 	for left := n; ; left /= 10 {

@@ -44,16 +44,16 @@ func Default(code int, err error) error {
 	return With(code, err)
 }
 
-// Failedf returns the error for a failed run: exit 1.
+// Failedf returns an error with exit code 1, for a failed run.
 func Failedf(format string, a ...any) error { return With(Failed, fmt.Errorf(format, a...)) }
 
-// Usagef returns a config or usage error: exit 2.
+// Usagef returns an error with exit code 2, for an invalid configuration or command line.
 func Usagef(format string, a ...any) error { return With(Usage, fmt.Errorf(format, a...)) }
 
-// Environmentf returns an environment error: exit 3.
+// Environmentf returns an error with exit code 3, for a problem in the environment.
 func Environmentf(format string, a ...any) error { return With(Environment, fmt.Errorf(format, a...)) }
 
-// Cant returns an environment error that names the failed action and the cause. It returns nil if err is nil.
+// Cant returns an error with exit code 3 that names the failed action and the cause. It returns nil if err is nil.
 func Cant(do string, err error) error {
 	if err == nil {
 		return nil
@@ -61,7 +61,7 @@ func Cant(do string, err error) error {
 	return Environmentf("cannot %s: %w", do, err)
 }
 
-// Code returns the exit code of err: 0 for nil, 1 for an error without one.
+// Code returns the exit code of err. It is 0 for nil, and 1 for an error without an exit code.
 func Code(err error) int {
 	var e *Error
 	switch {

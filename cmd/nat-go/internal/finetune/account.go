@@ -122,7 +122,8 @@ func (r verdict) refusals() string {
 	return " (" + strings.Join(parts, "; ") + ")"
 }
 
-// needsTokens returns a note that hints need token batches, if the run produced hints without a tokenizer.
+// needsTokens returns a note on how to make token batches for hints. It returns "" unless the run produced hints
+// without a tokenizer.
 func (r verdict) needsTokens() string {
 	if len(sumCounters(r.out.made.Counters, "sites/")) == 0 || r.plan.config.Collator.Tokenizer != "" {
 		return ""

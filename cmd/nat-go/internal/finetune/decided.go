@@ -106,8 +106,9 @@ func (x decider) addNamedFiles(d *runfolder.Decided) error {
 	return exit.Default(exit.Environment, err)
 }
 
-// program identifies this program by its version. If it was built without one, it uses the linker's build id, which
-// differs for different content, or failing that, a hash of its content.
+// program returns a string that identifies this program. It is the version or, if the program was built without one,
+// the linker's build id, which depends on the program's content. A program without a build id is identified by a hash
+// of its content.
 func (x decider) program() (string, error) {
 	self := x.plan.self
 	if v := Version(); v != unversioned || self == "" {
@@ -229,8 +230,8 @@ func (x decider) addPlugins(d *runfolder.Decided) error {
 	return nil
 }
 
-// addFile adds a file's content. It adds nothing for a missing file, which its reader reports, or for anything that
-// isn't a regular file, such as a folder.
+// addFile adds a file's content. It skips anything that isn't a regular file, such as a folder. It also skips a missing
+// file, which is reported by the code that reads the file.
 func addFile(d *runfolder.Decided, name, path string) error {
 	if _, err := os.Stat(path); err != nil && !objects.Is(path) {
 		return nil

@@ -38,8 +38,8 @@ func (s *shard) addTo(ctx context.Context, index *group.Index) error {
 	return nil
 }
 
-// addSpilled adds the examples stored for this shard by the shard whose number is from. It returns an error if their
-// list doesn't match the manifest.
+// addSpilled adds the examples that the shard with number from stored for this shard. It returns an error if the list
+// of these examples doesn't match the manifest.
 func (s *shard) addSpilled(ctx context.Context, index *group.Index, from int) error {
 	folder, d := s.Built(shards.Build, from)
 	path := s.Dir.Spill(from)

@@ -41,13 +41,13 @@ type plan struct {
 	marks   *marks.File         // a user's marks on records; nil means none
 	scores  *readers.Scores     // scores from dataset.scores; nil means none
 	verdict *readers.ScoreRules // rules of dataset.score_rules; nil means none
-	where   runFilter           // dataset.where
+	where   runFilter           // filter from dataset.where
 	copyTo  string              // NAT's dataset_output_dir; empty means no copy
 	notes   []string            // remarks on the plan, which become warnings
 	self    string              // path of this program
 	chosen  string              // choices made on the user's behalf about input and output
 	also    []string            // other records that the inputs could yield
-	keys    map[string]string   // the request's Map
+	keys    map[string]string   // the request's Map, parsed
 	resume  bool                // continue with an existing run folder
 	lock    *runfolder.Lock     // lock on an existing run folder
 	begun   *runfolder.Begun    // starting state of the run, if resume is set
@@ -64,7 +64,7 @@ type plan struct {
 
 	minFidelity ttc.Fidelity // minimum fidelity of a record's trace
 
-	overlaps map[uint64]string // see curate.Gates
+	overlaps map[uint64]string // descriptions of overlaps with benchmarks; see curate.Gates
 }
 
 // joining holds the runs that a merge joins.
@@ -116,7 +116,8 @@ func (p *plan) gates() curate.Gates {
 	return curate.Gates{Unfit: p.Compat.Gates(), MinFidelity: p.minFidelity, Overlaps: p.overlaps}
 }
 
-// request returns the request as a later command continues with it. The configuration file contains the overrides.
+// request returns the request as JSON, for later commands that continue the run. It omits the overrides, because the
+// stored configuration already includes them.
 func (p *plan) request() ([]byte, error) {
 	req := p.Request
 	req.Overrides = nil
@@ -137,7 +138,7 @@ func (p *plan) exampleOf(ordinal uint64) string {
 	return fmt.Sprintf("record %d", ordinal)
 }
 
-// findInputs decides what to read.
+// findInputs finds the run's inputs.
 func (p *plan) findInputs(ctx context.Context) (*read.Inputs, error) {
 	in, err := read.Find(ctx, read.Options{
 		Config: p.config, From: p.From, Source: p.Source, Map: p.keys, Compat: p.Compat, NumRuns: p.trainer.NumRuns,

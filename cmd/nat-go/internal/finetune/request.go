@@ -21,7 +21,7 @@ type Request struct {
 	PassedOver []inspect.PassedOver `json:",omitempty"` // files in input folders that are skipped
 	// `_type` of the source; empty means the configuration's, or else the one that matches the input
 	Source    string
-	Map       []string // meanings of the input's keys: "output=response"
+	Map       []string // meanings of the input's keys, such as "output=response"
 	Builders  []string // names or types of builders; empty means the configuration's, or ones that suit the input
 	Formats   []string
 	Adapter   string // "files", or the name of an entry in trainer_adapters
@@ -71,7 +71,7 @@ type Summary struct {
 	Findings   []finding.Finding  `json:"findings,omitempty"` // findings from checking the configuration
 	Accounts   []ledger.Account   `json:"accounts,omitempty"` // counts of each stage's inputs and outputs, by unit
 	Sites      map[string]int64   `json:"-"`                  // number of error sites with hints, by class/source/kind
-	Labels     map[string]int64   `json:"-"`                  // number of rollouts by verdict: good, bad
+	Labels     map[string]int64   `json:"-"`                  // number of rollouts by verdict, which is good or bad
 	Also       []string           `json:"also,omitempty"`     // other records that the input could yield
 	Warnings   []string           `json:"warnings,omitempty"`
 	Written    []writtenFile      `json:"files,omitempty"` // the data set's files
@@ -103,7 +103,8 @@ func Failed(req Request, err error) (*Summary, error) {
 
 func noCounts() runfolder.Counts { return runfolder.Counts{Dropped: map[ledger.Reason]int64{}} }
 
-// Division configures how a run is divided: into Number shards, or into shards of roughly Bytes bytes of input each.
+// Division configures how a run is divided. The run is divided into Number shards or, if Number is 0, into shards of
+// roughly Bytes bytes of input each.
 type Division struct {
 	Number int
 	Bytes  int64

@@ -75,7 +75,7 @@ func predict(ctx context.Context, req Request, env stage.Env) (*Summary, error) 
 // stages returns the stages of the run, in order.
 func (r *run) stages() []step {
 	ahead := func(ctx context.Context) error {
-		if !r.plan.resume { // a resumed run doesn't know yet where to continue
+		if !r.plan.resume { // it isn't known yet where a resumed run continues
 			r.in.Ahead(ctx)
 		}
 		return nil
@@ -141,7 +141,7 @@ func (r *run) end(ctx context.Context) (*Summary, error) {
 	if err != nil {
 		err = verdict{r.plan, r.out}.explain(err, r.lock != nil)
 		r.out.sum.Error = r.out.Hide(err.Error())
-		if r.out.sum.Job == nil { // with a job, the status is the job's
+		if r.out.sum.Job == nil { // if there is a job, the status is the job's
 			r.out.sum.Status = runfolder.Failed
 		}
 	}

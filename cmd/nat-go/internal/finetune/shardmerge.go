@@ -85,7 +85,7 @@ func (r merger) joinShards(ctx context.Context) error {
 		return err
 	}
 	for _, block := range r.run.plan.config.Selected() {
-		b := &build.Builder{Name: block.Name} // counts the names in the log
+		b := &build.Builder{Name: block.Name} // only counts the names in the log
 		r.run.plugins.Builders = append(r.run.plugins.Builders, b)
 	}
 	m := r.run.plan.merging
@@ -145,7 +145,7 @@ func (r merger) leaveWriting(ctx context.Context) error {
 	return nil
 }
 
-// reportLeft sets the summary's next step: the shards must write their rows.
+// reportLeft sets the summary's next step, in which the shards write their rows.
 func (r merger) reportLeft() {
 	r.run.out.sum.Status, r.run.out.sum.RunDir = runfolder.Completed, string(r.run.plan.folder)
 	r.run.out.sum.NotStarted = false

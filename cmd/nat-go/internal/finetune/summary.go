@@ -45,7 +45,7 @@ func (l Look) table(style string) *columns.Table {
 	}}
 }
 
-// line writes a label, what, in the given style, followed by text, and wraps the line to the terminal's width.
+// line writes the label what in the given style, followed by text, and wraps the line to the terminal's width.
 func (l Look) line(b *strings.Builder, style, what, text string) {
 	t := l.table(style)
 	t.Add(columns.Pad(what, len("warning")), terminal.Line(text))

@@ -104,7 +104,7 @@ type Matches struct {
 	seen map[string]bool // marks that match a record, keyed by their Record field
 }
 
-// Matches returns Matches without any records. m may be nil.
+// Matches returns a new Matches for the file. m may be nil.
 func (m *File) Matches() *Matches { return &Matches{file: m, seen: map[string]bool{}} }
 
 // Path returns the path of the marks file.
@@ -188,7 +188,7 @@ const lockPatience = 30 * time.Second
 // the time it is replaced. The file itself can't be locked, because it is replaced and may not exist yet. Closing the
 // returned folder releases the lock.
 func lockFolder(path string) (*os.File, error) {
-	path, err := durable.Linked(path) // the folder of the link's target, because WriteOutput follows links
+	path, err := durable.Linked(path) // lock the folder of the link's target, because WriteOutput follows links
 	if err != nil {
 		return nil, err
 	}

@@ -40,7 +40,7 @@ func (g *Group) decode(payload []byte, most Large) error {
 	return (&codec{Coder: coder.Reader(payload, &room)}).group(g)
 }
 
-// read reads a frame into g, from a log of which at most left bytes remain. It returns the frame's size.
+// read reads a frame into g, from a log with at most left remaining bytes. It returns the frame's size.
 func (g *Group) read(in io.Reader, most Large, left int64) (size int64, err error) {
 	var head [frameHead]byte
 	if _, err := io.ReadFull(in, head[:]); err != nil {
@@ -116,7 +116,7 @@ func (c *codec) origins(g *Group) {
 // maxCounted is larger than any count in a group's accounts, and small enough that sums of counts don't overflow.
 const maxCounted = 1 << 48
 
-// maxRuns bounds the number of inputs, each of which takes memory.
+// maxRuns is the maximum number of inputs. It bounds memory use, because each input takes memory.
 const maxRuns = 1 << 20
 
 func origin(c *coder.Coder, o *builders.Origin) {

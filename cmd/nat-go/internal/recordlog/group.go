@@ -136,7 +136,8 @@ func (b *Builder) Record(builder int, r builders.Record) error {
 // Drop adds a drop.
 func (b *Builder) Drop(d ledger.Drop) { b.group.Drops = append(b.group.Drops, d) }
 
-// Account adds an account to the group, with the numbers of items, counted in unit, that a stage got and passed on.
+// Account adds an account to the group. in and out are the numbers of items, counted in unit, that a stage received and
+// passed on.
 func (b *Builder) Account(s ledger.Stage, unit string, in, out int64) {
 	b.group.Accounts = append(b.group.Accounts, ledger.Account{Stage: s, Unit: unit, In: in, Out: out})
 }

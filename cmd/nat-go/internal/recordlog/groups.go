@@ -68,7 +68,7 @@ func GroupsAhead(dir string) iter.Seq2[*Group, error] {
 				if errors.Is(err, io.EOF) {
 					return
 				}
-				select { // wait: as above
+				select { // wait: a group is yielded, or stop is called
 				case groups <- item{g, size, err}:
 				case <-ctx.Done():
 					return

@@ -34,8 +34,8 @@ const HeaderSize = len(magic) + 4
 
 const (
 	magic       = "nat-go record log"
-	frameHead   = 8        // payload length
-	frameTail   = 8        // xxh3-64 of the payload
+	frameHead   = 8        // size of the payload's length
+	frameTail   = 8        // size of the payload's hash (xxh3-64)
 	maxCommit   = 64 << 20 // maximum size of commit.json, whose cursor lists all inputs
 	bufferBytes = 1 << 20
 )
@@ -55,8 +55,8 @@ type Commit struct {
 // Large holds the maximum sizes of a log's groups. A log announces them only if they exceed the usual maximums, and a
 // reader returns an error for a group larger than announced.
 type Large struct {
-	Frame int64 `json:"frame"` // bytes
-	Lists int64 `json:"lists"` // bytes in memory
+	Frame int64 `json:"frame"` // maximum size of a frame in bytes
+	Lists int64 `json:"lists"` // maximum memory for a group's lists in bytes
 }
 
 // The maximum sizes of a group, unless its log announces larger ones. A run with the default limits stays below them.
@@ -122,8 +122,8 @@ type Writer struct {
 	sum    *xxh3.Hasher
 }
 
-// Create starts an empty log in dir, which must exist. It replaces an earlier log, which must not have a commit: see
-// Reset.
+// Create starts an empty log in dir, which must exist. It replaces an earlier log, which must not have a commit (see
+// Reset).
 func Create(dir string) (*Writer, error) {
 	path := filepath.Join(dir, LogName)
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -136,7 +136,7 @@ func Create(dir string) (*Writer, error) {
 	w := newWriter(dir, f, Commit{Version: Version, Bytes: int64(HeaderSize)})
 	head := binary.LittleEndian.AppendUint32([]byte(magic), Version)
 	w.sum.Write(head)
-	_, _ = w.out.Write(head) // fits into the buffer
+	_, _ = w.out.Write(head) // can't fail, because head fits into the buffer
 	return w, nil
 }
 
@@ -269,8 +269,8 @@ type Reader struct {
 	offset int64  // offset of the next frame in the log
 	commit Commit
 	most   Large
-	part   bool      // only a part of the log is read, so the number of records isn't checked at the end
-	spare  sync.Pool // of *Group
+	part   bool      // whether only a part of the log is read; if so, the number of records isn't checked
+	spare  sync.Pool // holds values of type *Group
 }
 
 // newReader opens the log in dir up to its last commit.

@@ -17,8 +17,8 @@ type tracer struct {
 	recorded map[ttc.History]ttc.History // recorded hash by current hash, for the examples hashed so far
 	whole    bool                        // whether all examples are hashed
 	noIDs    map[ttc.History]ttc.History // recorded hash by current hash without call ids; nil until needed
-	hasher   history.Hasher              // for noIDs and for comparisons of messages
-	contexts []ttc.History               // scratch
+	hasher   history.Hasher              // used for noIDs and to compare messages
+	contexts []ttc.History               // scratch space
 }
 
 func (t *tracer) begin(g *ttc.Group) { t.group, t.recorded, t.whole, t.noIDs = g, nil, false, nil }

@@ -14,9 +14,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// Decided identifies everything that determines the bytes of a run's output, by name: settings, the contents of
-// plugins, the tokenizer and the template, and the nat-go version. It contains only hashes, salted differently for each
-// run, because some of the values are secrets.
+// Decided identifies, by name, everything that determines the bytes of a run's output, such as settings, the contents
+// of plugins, the tokenizer and the template, and the nat-go version. It contains only hashes, salted differently for
+// each run, because some of the values are secrets.
 type Decided struct {
 	Salt   string            `json:"salt"`
 	Hashes map[string]string `json:"hashes"`

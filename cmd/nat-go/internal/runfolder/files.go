@@ -20,7 +20,7 @@ import (
 type File struct {
 	Path  string `json:"path"` // relative to the run folder, with slashes
 	Bytes int64  `json:"bytes"`
-	XXH3  string `json:"xxh3"` // 128-bit xxh3 of the content, hex
+	XXH3  string `json:"xxh3"` // 128-bit xxh3 of the content, in hex
 
 	temp string // temporary path of a file that has not been renamed into place; empty otherwise
 }
@@ -90,8 +90,8 @@ func (f Folder) Temporaries() (n int, err error) {
 	return n, err
 }
 
-// Sum reads a file in the folder and returns its size and hash. A path that ends in a slash refers to a folder: the
-// size is then the sum of its files' sizes, and the hash covers their names and contents.
+// Sum reads a file in the folder and returns its size and hash. If the path ends in a slash, it refers to a subfolder.
+// The size is then the total size of the subfolder's files, and the hash covers their names and contents.
 func (f Folder) Sum(rel string) (File, error) {
 	if strings.HasSuffix(rel, "/") {
 		return f.sumTree(rel)
@@ -159,7 +159,7 @@ func (l *Lock) Sums(known []File) ([]File, error) {
 	}
 	var list []File
 	err := l.Folder.Walk(func(rel string, info fs.FileInfo) (err error) {
-		if !info.IsDir() && !info.Mode().IsRegular() { // not written by nat-go, which writes only regular files
+		if !info.IsDir() && !info.Mode().IsRegular() { // skip files from other programs; nat-go writes only regular files
 			return nil
 		}
 		s, ok := by[rel]

@@ -84,7 +84,7 @@ func (f Folder) FinalMetrics() string { return f.path("final_metrics.json") }
 
 func (f Folder) path(p ...string) string { return filepath.Join(append([]string{string(f)}, p...)...) }
 
-// Rel returns the path of a file or folder in the form that the run's files use: relative, with slashes.
+// Rel returns a path relative to the run folder, with slashes, as the run's files record it.
 func (f Folder) Rel(path string) string {
 	rel, err := filepath.Rel(string(f), path)
 	if err != nil {
@@ -99,7 +99,8 @@ func Has(path string) bool {
 	return err == nil
 }
 
-// IsRun reports whether the folder is a run folder: it contains job.json, manifest.json or records/begun.json.
+// IsRun reports whether the folder is a run folder. A run folder contains job.json, manifest.json or
+// records/begun.json.
 func (f Folder) IsRun() bool { return Has(f.Job()) || Has(f.Manifest()) || Has(f.Begun()) }
 
 // List lists the runs directly in each root, sorted by name. A root need not exist. It must not be in object storage.

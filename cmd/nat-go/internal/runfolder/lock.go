@@ -54,7 +54,7 @@ type Lock struct {
 	Left *Holder
 
 	file     *os.File
-	writeErr error // why writing the holder failed; not fatal, so that a user can free space on a full disk
+	writeErr error // error from writing the holder; not fatal, so that a user can free space on a full disk
 	keep     bool  // whether Close must keep the holder in the lock file, because some files haven't been renamed yet
 	holder   Holder
 }
@@ -206,7 +206,7 @@ func (l *Lock) Check() error {
 	return exit.Environmentf("run folder %s was removed or replaced while nat-go was working in it: start a new run", l.Folder)
 }
 
-// Finished records that the work announced by Place is done, as is any that an earlier holder left unfinished.
+// Finished records that the work announced by Place is done, and that no work of an earlier holder remains unfinished.
 func (l *Lock) Finished() { l.keep, l.Left = false, nil }
 
 // Close releases the lock. Calling it again has no effect.

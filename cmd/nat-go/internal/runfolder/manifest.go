@@ -35,7 +35,7 @@ type Manifest struct {
 	Inputs   []source.Input              `json:"inputs"`
 	Seed     uint64                      `json:"seed"`
 	Counts   Counts                      `json:"counts"`
-	Where    []where.Step                `json:"where,omitempty"` // items left after each clause of dataset.where
+	Where    []where.Step                `json:"where,omitempty"` // number left after each clause of dataset.where
 	Books    []ledger.Account            `json:"books"`
 	Counters map[string]map[string]int64 `json:"counters,omitempty"` // the builders' own counters, by builder
 	Dataset  []Written                   `json:"dataset"`
@@ -43,10 +43,10 @@ type Manifest struct {
 	Rows      rows.Options   `json:"rows"`
 	Decisions string         `json:"decisions"`
 	Batches   *Batches       `json:"batches,omitempty"`
-	Fidelity  *Fidelity      `json:"fidelity,omitempty"` // for sources that report calls
+	Fidelity  *Fidelity      `json:"fidelity,omitempty"` // nil if the source doesn't report calls
 	Warnings  []string       `json:"warnings,omitempty"`
-	Overlaps  *Contamination `json:"contamination,omitempty"`    // see dataset.contamination
-	Accepted  []string       `json:"accepted_changes,omitempty"` // see --accept-changed
+	Overlaps  *Contamination `json:"contamination,omitempty"`    // nil without dataset.contamination
+	Accepted  []string       `json:"accepted_changes,omitempty"` // changes accepted with --accept-changed
 	// all of the run's files except the manifest, the lock, and the job's and trainer's files
 	Files []File `json:"files"`
 }
@@ -54,7 +54,7 @@ type Manifest struct {
 // Fidelity counts the trained calls, by properties of their traces.
 type Fidelity struct {
 	Calls map[string]int64 `json:"calls"`          // number of calls by the fidelity of their text
-	Gaps  map[string]int64 `json:"gaps,omitempty"` // calls with missing parts, by the missing part
+	Gaps  map[string]int64 `json:"gaps,omitempty"` // number of calls with missing parts, by missing part
 	// number of partial calls, keyed by their gaps joined by "+"
 	Rising map[string]int64 `json:"rising,omitempty"`
 	Proven map[string]int64 `json:"proven,omitempty"` // number of calls with each proof
@@ -76,12 +76,12 @@ type Contamination struct {
 
 // Overlap is the longest passage that a record shares with the files specified in dataset.contamination.
 type Overlap struct {
-	Record  uint64 `json:"record"` // its ordinal
+	Record  uint64 `json:"record"` // the record's ordinal
 	Example string `json:"example"`
-	Run     int    `json:"run,omitempty"` // collection run
+	Run     int    `json:"run,omitempty"` // number of the collection run
 	Role    string `json:"role"`          // role of the message
 	File    string `json:"file"`
-	Line    int64  `json:"line"` // row number, if the file is a table
+	Line    int64  `json:"line"` // line number, or row number if the file is a table
 	Words   string `json:"words"`
 }
 
@@ -131,22 +131,23 @@ type Counts struct {
 type Written struct {
 	Format  string    `json:"format"`
 	Files   []RowFile `json:"files"`
-	Records int64     `json:"records"`           // records in it
+	Records int64     `json:"records"`           // number of records in the format
 	Dropped int64     `json:"dropped,omitempty"` // number of kept records that the format can't represent
 	Refused []Refusal `json:"refused,omitempty"` // reasons for Dropped, most frequent first
 	Instead string    `json:"instead,omitempty"` // a format that can represent all or most of these records
 	// number of omitted messages after a record's last turn, which are never trained on
 	Trimmed int64 `json:"trimmed,omitempty"`
 
-	// Omitted is the number of records with each kind of part that rows can't represent, such as a message's refusal.
+	// Omitted maps each kind of part that rows can't represent, such as a message's refusal, to the number of records with
+	// such a part.
 	Omitted map[string]int64 `json:"omitted,omitempty"`
 
 	Contexts *Contexts     `json:"contexts,omitempty"` // contexts of the trained turns in the format's rows
 	Rows     *rows.Options `json:"rows,omitempty"`     // the format's own options, if they differ from the manifest's
 }
 
-// Contexts counts the trained turns. Changed counts those whose context differs from the recorded one, by change:
-// redaction, remove, call_ids, unknown, format, worded; in token batches also truncated, hint.
+// Contexts counts the trained turns. Changed counts the turns whose context differs from the recorded one, by change.
+// The changes are redaction, remove, call_ids, unknown, format, worded and, in token batches only, truncated and hint.
 type Contexts struct {
 	Turns int64 `json:"turns"`
 	Lost  int64 `json:"lost,omitempty"` // number of turns that aren't in any row although the record has a row
@@ -184,7 +185,7 @@ type RowFile struct {
 	Split string `json:"split"`
 	Rows  int64  `json:"rows"`
 	Bytes int64  `json:"bytes"`
-	XXH3  string `json:"xxh3"` // 128-bit xxh3 of the content, hex
+	XXH3  string `json:"xxh3"` // 128-bit xxh3 of the content, in hex
 	// ReadOtherwise lists the ways in which the Hugging Face datasets library, which trainers use to load rows, changes
 	// the rows when it reads the JSON Lines.
 	ReadOtherwise []string `json:"read_otherwise,omitempty"`
@@ -205,10 +206,10 @@ func (f *RowFile) ReadToday() (now []string) {
 
 // Batches describes a run's token batches.
 type Batches struct {
-	Tokenizer    string                 `json:"tokenizer"`        // fingerprint
+	Tokenizer    string                 `json:"tokenizer"`        // the tokenizer's fingerprint
 	TemplateTime string                 `json:"template_time"`    // time returned by strftime_now in the template
 	Policy       string                 `json:"policy,omitempty"` // the model to be trained, if the inputs named it
-	Counts       map[string]batch.Count `json:"counts"`           // by channel and split: "sft/train"
+	Counts       map[string]batch.Count `json:"counts"`           // counts by channel and split, such as "sft/train"
 	Stats        collator.Stats         `json:"stats"`
 	Steps        int                    `json:"steps,omitempty"`   // number of files with all channels of a step
 	Teacher      *teacher.Report        `json:"teacher,omitempty"` // statistics of the teacher's requests and sites

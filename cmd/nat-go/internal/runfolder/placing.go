@@ -28,8 +28,8 @@ type pendingFile struct {
 	Path      string `json:"path"`
 }
 
-// Place records the changes to be made. The given files that have a temporary path will be renamed into place, as will
-// the update's manifest, and the update's obsolete files will be removed.
+// Place records in the lock file which changes are about to be made. The given files that have a temporary path and the
+// update's manifest will be renamed into place, and the update's obsolete files will be removed.
 func (l *Lock) Place(u *Update, files []File) error {
 	f := l.Folder
 	p := &Placing{Manifest: pendingFile{f.Rel(u.file.Temporary()), f.Rel(f.Manifest())}, XXH3: u.sum}

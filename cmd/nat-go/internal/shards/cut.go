@@ -39,7 +39,7 @@ func (f Folder) CutBatches(shard int) string { return f.path("cut", number(shard
 // CutScores returns the path of the file with the scores of rollout rows.
 func (f Folder) CutScores() string { return f.path("cut", "scores.bin") }
 
-// CutDrops returns the path of the file with the drops made while cutting batches.
+// CutDrops returns the path of the file with the drops that occurred while batches were cut.
 func (f Folder) CutDrops() string { return f.path("cut", "drops.jsonl") }
 
 // Cut returns the cut's folder. For a plan in object storage, the folder also contains the merged log and the
@@ -54,7 +54,7 @@ func (f Folder) NewCut() error {
 	return os.MkdirAll(filepath.Dir(f.CutPath()), 0o755)
 }
 
-// WriteCut completes the cut: it lists the files in the cut's folder in c.Files, and writes c.
+// WriteCut completes the cut. It lists the files in the cut's folder in c.Files, and writes c.
 func (f Folder) WriteCut(c *Cut) error {
 	c.Version = Version
 	entries, err := os.ReadDir(string(f.Cut()))

@@ -90,14 +90,14 @@ func (f Folder) ReadStage(p *Plan, stage Stage) (all []*Done, missing []int, err
 	return all, missing, nil
 }
 
-// Output describes what a shard wrote in stage Write. It is stored in the shard's folder, in a file that the shard's
-// manifest lists.
+// Output describes the rows and batches that a shard wrote in stage Write. It is stored in the shard's folder, in a
+// file that the shard's manifest lists.
 type Output struct {
 	Rows    *dataset.Share         `json:"rows"`
-	Batches map[string]batch.Count `json:"batches"` // by "channel/split"
+	Batches map[string]batch.Count `json:"batches"` // counts by "channel/split"
 
 	Folder runfolder.Folder `json:"-"` // the shard's folder
-	Files  []runfolder.File `json:"-"` // from the shard's manifest
+	Files  []runfolder.File `json:"-"` // the files listed in the shard's manifest
 }
 
 func outputPath(f runfolder.Folder) string { return filepath.Join(string(f), "share.json") }
@@ -119,7 +119,7 @@ func (o *Output) Open(path string) (*os.File, error) {
 	return openBuilt(o.Folder, &Done{Files: o.Files}, path)
 }
 
-// ReadOutput reads the description of what a shard wrote, whose size must match the shard's manifest.
+// ReadOutput reads the description of a shard's output. The size of the file must match the shard's manifest.
 func ReadOutput(f runfolder.Folder, d *Done) (*Output, error) {
 	in, err := openBuilt(f, d, outputPath(f))
 	if err != nil {

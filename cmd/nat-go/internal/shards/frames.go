@@ -38,8 +38,8 @@ func appendAfter(file *os.File, n int64) (appender, error) {
 func (a appender) Close() error { return errors.Join(a.Flush(), a.file.Sync(), a.file.Close()) }
 
 // A file of frames consists of blocks of bytes. Each block is preceded by its length and hash, so that an interrupted
-// writer can resume after the last complete frame. frameHead is the size of a frame's length and hash, maxFrame the
-// maximum size of a frame.
+// writer can resume after the last complete frame. frameHead is the size of the length and the hash. maxFrame is the
+// maximum size of a block.
 const (
 	frameHead = 4 + 8
 	maxFrame  = 256 << 20

@@ -134,7 +134,8 @@ func (p *Parts) Close() {
 	}
 }
 
-// Outputs reads the descriptions of what the shards wrote, and returns the shards that haven't written yet.
+// Outputs reads the descriptions of all shards' outputs. If some shards haven't written their output yet, it only
+// returns the numbers of these shards.
 func (p *Parts) Outputs() (all []*Output, missing []int, err error) {
 	if missing, err = p.Read(Write); err != nil || len(missing) > 0 {
 		return nil, missing, err
@@ -149,8 +150,8 @@ func (p *Parts) Outputs() (all []*Output, missing []int, err error) {
 	return all, nil, nil
 }
 
-// Heads calls take for each group whose token rows the shards made, in the order of Walk. It passes the shard that made
-// the rows.
+// Heads calls take for each group whose token rows the shards made, in the order of Walk. It passes the number of the
+// shard that made the rows.
 func (p *Parts) Heads(ctx context.Context, scratch string, take func(shard int, h Head) error) error {
 	return p.Walk(ctx, p.RowStage(), scratch, func(i int) (Groups, error) {
 		folder, done := p.Built(p.RowStage(), i)

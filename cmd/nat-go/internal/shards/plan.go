@@ -46,7 +46,7 @@ type Shard struct {
 	Parts    []Part          `json:"parts"`
 	Examples int64           `json:"examples"`
 	Bytes    int64           `json:"bytes"`
-	Named    *runfolder.File `json:"named,omitempty"` // file with the ids that can't be derived from its parts
+	Named    *runfolder.File `json:"named,omitempty"` // file with the ids that can't be derived from the parts
 }
 
 // Part is a part of an input.
@@ -107,7 +107,8 @@ func (f Folder) Shard(stage Stage, shard int) runfolder.Folder {
 	return runfolder.Folder(f.path(string(stage), number(shard)))
 }
 
-// Spill returns the file in which a shard stores the examples that it has read. All shards use the file in stage Group.
+// Spill returns the file in which a shard stores the examples that it has read. In stage Group, every shard reads its
+// examples from the files of all shards.
 func (f Folder) Spill(shard int) string {
 	return filepath.Join(f.Shard(Build, shard).Records(), "examples.spill")
 }
@@ -304,8 +305,8 @@ func (n *NamedFile) Abort() {
 // MaxConfig is the maximum size of a plan's configuration.
 const MaxConfig = 16 << 20
 
-// Limits on a plan and a shard's manifest. Other users may be able to write to their folder, and the hashes in these
-// files don't prevent forgery.
+// Limits on a plan and a shard's manifest. Other users may be able to write to the folder that contains these files,
+// and the hashes in them don't prevent forgery.
 const (
 	maxPlanBytes    = 96 << 20
 	maxRequestBytes = 1 << 20  // limit on Plan.Request

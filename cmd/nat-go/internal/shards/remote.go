@@ -26,7 +26,7 @@ import (
 )
 
 // Remote is a plan's folder in object storage, where files have the same names as on disk. A process works on a local
-// copy: it downloads the files that it needs, and uploads its results, with the manifest last.
+// copy. It downloads the files that it needs, and uploads its results, with the manifest last.
 type Remote struct{ runfolder.Stored }
 
 // Remote returns the folder as a Remote if it is in object storage, or nil if it is on disk.
@@ -363,8 +363,8 @@ func (r *Remote) fetchForWriting(ctx context.Context, dir Folder, p *Plan, shard
 	return r.fetchRows(ctx, dir, p, shard)
 }
 
-// maxDecisions is the maximum size of each file that accompanies the merged log: its commit, the decisions, and the
-// list of overlaps with benchmarks.
+// maxDecisions is the maximum size of each file that accompanies the merged log. These files are the commit, the
+// decisions, and the list of overlaps with benchmarks.
 const maxDecisions = 64 << 30
 
 // fetchRows downloads the token rows in a shard's batches, each row from the shard that made it.

@@ -25,7 +25,7 @@ type Account struct {
 	Warnings []string
 	Files    []runfolder.File            // files whose hashes were computed while they were written
 	Counters map[string]map[string]int64 // the builders' own counters, by builder
-	Near     map[string]*sdpo.NearMisses // by builder
+	Near     map[string]*sdpo.NearMisses // near misses of each builder
 	Unmet    map[string]int64            // number of examples or records dropped by dataset.where, by clause
 	First    map[ledger.Stage]string     // the first drop of each stage that has details, for display
 
@@ -102,7 +102,7 @@ func (a *Account) Open(path string) (err error) {
 	return nil
 }
 
-// AddAccounts adds the In and Out counts of accounts to a book. Their drops are added one at a time.
+// AddAccounts adds the In and Out counts of accounts to a book, but not the drops, which are added one at a time.
 func AddAccounts(b *ledger.Book, accounts []ledger.Account) {
 	for _, a := range accounts {
 		b.In(a.Stage, a.Unit, a.In)

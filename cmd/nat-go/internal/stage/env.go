@@ -49,7 +49,7 @@ type Progress struct {
 	Done  int64
 	Total int64 // 0 means unknown
 	Unit  string
-	Text  string // if not empty, shown instead of the numbers: "training: running, step 3 of 9, loss 0.69"
+	Text  string // if not empty, shown instead of the numbers, as in "training: running, step 3 of 9, loss 0.69"
 
 	Detail string // additional information for the user
 }

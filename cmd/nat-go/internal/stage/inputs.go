@@ -14,9 +14,9 @@ type Inputs interface {
 	Runs() int
 	// Reads reports whether any part of a collection run is read.
 	Reads(run int) bool
-	// Bytes returns the size of all collection runs; 0 if it is unknown, as for compressed files and pipes.
+	// Bytes returns the total size of all collection runs, or 0 if it is unknown, as for compressed files and pipes.
 	Bytes() int64
-	// Before returns the size of the collection runs before a run.
+	// Before returns the total size of the collection runs that precede a run.
 	Before(run int) int64
 	// Open starts reading a collection run, after a position or, if that is nil, from the beginning.
 	Open(ctx context.Context, run int, after *source.Cursor) Reader
@@ -26,7 +26,7 @@ type Inputs interface {
 type Reader interface {
 	// Next returns the next example. Once it returns an error, such as io.EOF, there aren't any more examples.
 	Next(ctx context.Context) (Reading, error)
-	// Close stops the reader, waits for it to finish, and returns what it has read.
+	// Close stops the reader, waits for it to finish, and describes the part of the collection run that it has read.
 	Close() Read
 }
 
@@ -37,7 +37,7 @@ type Reading struct {
 	Drops   []ledger.Drop // the source's drops that precede the example
 }
 
-// Read describes what was read of a collection run.
+// Read describes the part of a collection run that was read.
 type Read struct {
 	Seen  source.Stats
 	Unmet int64        // number of examples that dataset.where drops

@@ -29,8 +29,8 @@ const (
 	commitBytes = 64 << 20
 )
 
-// groupsInFlight is the maximum number of groups waiting for results from the builders. The builders' sessions bound
-// their total size.
+// groupsInFlight is the maximum number of groups waiting for results from the builders. The total size of these groups
+// is limited by the builders' sessions.
 const groupsInFlight = 4096
 
 // Run streams the examples of every collection run through the builders into the record log. One goroutine reads
@@ -51,7 +51,7 @@ func (s Stage) Run(ctx context.Context) (*Built, error) {
 	})
 }
 
-// unit returns the run's unit: the coarsest one that its builders or dataset.where require.
+// unit returns the run's unit, which is the coarsest one that its builders or dataset.where require.
 func (s Stage) unit() builders.Unit {
 	unit := builders.UnitExample
 	if s.Where.Names(where.GroupFields) {
@@ -109,8 +109,8 @@ func (b *building) gather(ctx context.Context, items <-chan *item, fed *bool) (e
 			_ = b.commit(false)
 		}
 	}()
-	var broken error        // error of a builder that failed on a whole collection run, whose end is the next item
-	for it := range items { // wait: feed watches ctx, and items is closed when it ends
+	var broken error        // error of a builder for a whole collection run; the next item ends that run
+	for it := range items { // wait: feed watches ctx, and items is closed when feed returns
 		if it.end && broken != nil {
 			it.fail, it.seen, it.drops, broken = broken, source.Stats{}, nil, nil
 		}

@@ -24,7 +24,7 @@ import (
 // Builder is one of the run's builders, with a session to its process. A Builder with only a name counts the names in a
 // log.
 type Builder struct {
-	Name  string // in the YAML
+	Name  string // the builder's name in the YAML
 	Unit  builders.Unit
 	picks bool                // whether the builder builds preferences or demonstrations
 	rules *readers.ScoreRules // the rules in dataset.score_rules; nil means none
@@ -191,8 +191,9 @@ func (b *Builder) limit(res *result) {
 	}
 }
 
-// admits reports whether a builder may use k, a kind of drop or a name. It may use maxNames of them, counting those in
-// the log and the new ones in the result, to which admits adds k.
+// admits reports whether a builder may use k, which is a kind of drop or a name. A builder may use maxNames different
+// ones. logged contains the ones in the log, and fresh contains the new ones in the result. If k is new and admitted,
+// admits adds k to fresh.
 func admits[K comparable](b *Builder, logged, fresh map[K]bool, k K) bool {
 	switch {
 	case logged[k]:
@@ -315,7 +316,8 @@ func (a *account) take(res *result) {
 func (a *account) use(r builders.Record) {
 	if a.unit == stage.UnitExample {
 		a.mark(r.Header().Example, 0)
-		if p, ok := r.(*builders.Preference); ok && p.Rejected.Ref.Part == builders.NodeSpan { // from another rollout
+		// A rejected answer that refers to a span of nodes is from another rollout.
+		if p, ok := r.(*builders.Preference); ok && p.Rejected.Ref.Part == builders.NodeSpan {
 			a.mark(p.Rejected.Ref.Example, 0)
 		}
 		return
@@ -394,7 +396,7 @@ func (a *account) countElsewhere(drops []ledger.Drop) (n int64) {
 // evidence finds the rule, if any, that scored an example in a group, and the message that the rule matched.
 type evidence struct {
 	rules *readers.ScoreRules // nil if the run doesn't have score rules
-	group *ttc.Group          // the group as the builder saw it
+	group *ttc.Group          // the group that was sent to the builder
 	found map[int]json.Raw
 }
 
@@ -496,7 +498,7 @@ func (d *Direct) Build(ctx context.Context, f *recordlog.Builder, index int, g *
 type gathered struct{ result }
 
 func (g *gathered) Record(r builders.Record) error {
-	own := reflect.New(reflect.TypeOf(r).Elem()) // a copy, because a builder may reuse a record of any kind
+	own := reflect.New(reflect.TypeOf(r).Elem()) // make a copy, because a builder may reuse the record
 	own.Elem().Set(reflect.ValueOf(r).Elem())
 	g.Records = append(g.Records, own.Interface().(builders.Record))
 	return nil
@@ -519,17 +521,17 @@ type item struct {
 	group *ttc.Group
 	parts []*ttc.Group // one group per example, for builders that work on examples
 	end   bool
-	fail  error // at the end of a collection run: why it failed
+	fail  error // error of a collection run that failed, if end is set
 }
 
 // position is a feeder's progress.
 type position struct {
 	at    source.Cursor
 	drops []ledger.Drop // drops since the last item
-	// If the run's unit is larger than an example:
+	// Set if the run's unit is larger than an example:
 	done  int64        // number of groups up to and including the last group sent
 	first shards.Place // position of that group's first example
-	// At the end of a collection run:
+	// Set at the end of a collection run:
 	input source.Input
 	seen  source.Stats
 }

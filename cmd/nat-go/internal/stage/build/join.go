@@ -45,15 +45,15 @@ func (s Stage) Join(ctx context.Context, parts []*Part, keep *Part) (*Built, err
 
 // numbering assigns a part's inputs their numbers in the merge.
 type numbering struct {
-	numbers []int // by the part's own number
+	numbers []int // numbers in the merge, indexed by the part's own numbers
 	base    int   // number of inputs in the merge before this part's were added
 	fresh   []source.Input
 	done    map[*builders.Origin]bool // origins already renumbered; several records may share an origin
 }
 
-// number numbers p's inputs. An input that an earlier part also read keeps its number. The others, which are fresh, get
-// the next numbers. No two inputs of a part get the same number, even if their contents are equal, because the part's
-// run used both.
+// number numbers p's inputs. An input that an earlier part also read keeps its number. The other inputs get the next
+// numbers, and are added to fresh. Two inputs of a part never get the same number, even if their contents are equal,
+// because the part's run used both.
 func (b *recording) number(p *Part) *numbering {
 	n := &numbering{base: len(b.At.Inputs), done: map[*builders.Origin]bool{}}
 	taken := make([]bool, n.base)
@@ -154,7 +154,8 @@ func (b *recording) hold(ctx context.Context, keep *Part) error {
 
 // JoinShards joins the shards' logs into the log of a run, unless that log is already complete. It first adds the
 // groups from the shards' parts of the inputs, shard by shard, and then the groups built from tasks, ordered by their
-// first members. The merged log's commit records the end of the inputs, of which there are runs.
+// first members. The commit of the merged log records that all inputs were read to the end; runs is the number of
+// inputs.
 func JoinShards(ctx context.Context, all *shards.Parts, to runfolder.Folder, runs int) error {
 	if c, err := recordlog.ReadCommit(to.Records()); err == nil && c.Done {
 		return nil

@@ -37,9 +37,9 @@ type Cursor struct {
 type Stage struct {
 	*stage.Account
 	Folder   runfolder.Folder
-	Rules    curate.Rules // of the index; zero if this process doesn't decide on records
+	Rules    curate.Rules // rules for the index; zero if this process doesn't decide on records
 	Gates    curate.Gates
-	Where    where.Filter[*where.Subject] // dataset.where
+	Where    where.Filter[*where.Subject] // filter from dataset.where
 	Marks    *marks.File                  // a user's marks on records; nil means none
 	Compat   compat.Mode
 	History  *compat.History // NAT's report of the run
@@ -74,7 +74,7 @@ type recording struct {
 	scratch []curate.Entry
 }
 
-// record calls work with a recording, and completes what was built.
+// record calls work with a recording, completes the accounts of the source, and returns the result.
 func (s Stage) record(work func(*recording) error) (*Built, error) {
 	built := &Built{Index: curate.NewIndex(s.Rules, string(s.Folder)), Marks: s.Marks.Matches()}
 	b := &recording{Stage: s, Built: built}

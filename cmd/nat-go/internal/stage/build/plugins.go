@@ -57,7 +57,7 @@ func (ps *Plugins) Start(ctx context.Context) error {
 			return startPlugin(ctx, name, ps.Config, lock, ps.Env)
 		})
 		ps.started[name] = start
-		go func() { _, _ = start() }() // not ps.started, which the loop still changes
+		go func() { _, _ = start() }() // don't look up the function in ps.started, because the loop still adds to that map
 	}
 	return nil
 }

@@ -185,8 +185,9 @@ func (s Stage) Prepare(ctx context.Context) error {
 // groupsInFlight is more than the number of groups that the collator accepts at once.
 const groupsInFlight = 4096
 
-// unprepared yields the records of each group in the shard's log, except for the groups at its beginning that are
-// prepared already; before is their number. Before a group's records, it sends their number to the channel records.
+// unprepared yields the records of each group in the shard's log. It skips the groups that are already prepared, which
+// come first; before is the number of these groups. Before it yields a group's records, unprepared sends their number
+// to the channel records.
 func (s Stage) unprepared(before uint64, records chan<- int) iter.Seq2[[]collator.Item, error] {
 	return func(yield func([]collator.Item, error) bool) {
 		c, err := recordlog.ReadCommit(s.Folder.Records())

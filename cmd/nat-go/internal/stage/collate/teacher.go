@@ -119,7 +119,7 @@ type teaching struct {
 	tokenizer *tokenizer.Tokenizer
 }
 
-// teach processes the batches as configured in `collator.teacher`: it adds the teacher's columns, drops hints without
+// teach processes the batches as configured in `collator.teacher`. It adds the teacher's columns, drops hints without
 // effect and sites whose predictions differ too little, and spreads weights. Dropped sites are recorded in the books.
 func (r teaching) teach(ctx context.Context, counts map[string]batch.Count) (*teacher.Report, error) {
 	c := r.config.Teacher

@@ -32,7 +32,7 @@ type Stage struct {
 	Folder     runfolder.Folder
 	Index      *curate.Index
 	Marks      *marks.Matches // a user's marks on the records
-	Benchmarks *Benchmarks    // nil means none
+	Benchmarks *Benchmarks    // benchmarks to compare the records with; nil means none
 	Seen       source.Stats   // statistics of the inputs
 
 	Decided *curate.Decisions // decisions that an earlier merge made; nil means that Run makes them
@@ -42,7 +42,7 @@ type Stage struct {
 type Result struct {
 	*curate.Decisions
 	Overlaps *runfolder.Contamination
-	Details  map[uint64]string // see curate.Gates.Overlaps
+	Details  map[uint64]string // descriptions of the overlaps; see curate.Gates.Overlaps
 }
 
 // Run decides on every record in the log.
@@ -104,7 +104,7 @@ func (s Stage) decide(ctx context.Context) (*curate.Decisions, error) {
 // listedOverlaps is the maximum number of overlaps in the manifest.
 const listedOverlaps = 100
 
-// Benchmarks holds the words of benchmarks, which a run's records must not contain.
+// Benchmarks holds the words of benchmarks, with which a run's records are compared.
 type Benchmarks struct {
 	*overlap.Index
 	drop bool // whether to drop the records that share words

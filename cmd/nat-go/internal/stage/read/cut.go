@@ -54,7 +54,7 @@ type cutter struct {
 	part   shards.Part       // last part of the current shard
 	named  *shards.NamedFile // file with the current shard's example ids
 	bytes  int64             // offset, counted over all inputs, at which the current shard begins
-	failed error             // why an id or a file of ids couldn't be stored
+	failed error             // error from storing an id or a file of ids
 }
 
 // Divide divides the inputs into a number of shards or, if that is 0, into shards of roughly the given number of bytes.

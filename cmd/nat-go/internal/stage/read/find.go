@@ -23,30 +23,30 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
-// Options are the settings that decide which inputs a run reads, and how.
+// Options are the settings that determine which inputs a run reads, and how.
 type Options struct {
 	Config    *config.Config
 	From      []string          // paths; empty means the configuration's
-	Source    string            // `_type` of the source; empty means the configuration's, or the input's
+	Source    string            // `_type` of the source; empty means the configuration's, or else one that suits the input
 	Map       map[string]string // meanings of the input's keys
 	Compat    compat.Mode
-	NumRuns   int    // num_runs
+	NumRuns   int    // the trainer's num_runs
 	Limit     int64  // at most this many examples per input; 0 means all
 	NATConfig string // configuration that a command source copies for its program
 	Existing  bool   // whether the inputs must exist, so that no agent is run
 
-	PassedOver []inspect.PassedOver // files in input folders that are skipped already
+	PassedOver []inspect.PassedOver // files in input folders that the caller already skipped
 
 	Endpoint        string        // address of a `nat serve` to collect from
 	EndpointTimeout time.Duration // timeout for one answer
 	Dataset         string        // file with the questions
 
-	Where  where.Filter[*where.Subject] // dataset.where
+	Where  where.Filter[*where.Subject] // filter from dataset.where
 	Scores *readers.Scores              // scores from dataset.scores; nil means none
 	Rules  *readers.ScoreRules          // rules of dataset.score_rules; nil means none
 }
 
-// Find decides what to read. It uses --from, or else --endpoint or the sources section, or else the location where
+// Find finds a run's inputs. It uses --from, or else --endpoint or the sources section, or else the location where
 // NAT's evaluation wrote its output.
 func Find(ctx context.Context, opt Options) (*Inputs, error) {
 	f := &finder{Options: opt, in: &Inputs{
@@ -64,7 +64,7 @@ func Find(ctx context.Context, opt Options) (*Inputs, error) {
 	return in, nil
 }
 
-// finder decides what to read.
+// finder finds a run's inputs.
 type finder struct {
 	Options
 	block *config.Block // the entry under sources; nil means none
@@ -156,8 +156,8 @@ func (f *finder) read(factory source.Factory, config any) {
 	}
 }
 
-// sourceConfig returns a source's config, which is the configured one if its type matches, and the defaults otherwise.
-// Without an entry under sources, NAT's output is read with the keys configured for NAT's evaluation.
+// sourceConfig returns a source's configuration. It is the configured one if its type matches, and the defaults
+// otherwise. Without an entry under sources, NAT's output is read with the keys configured for NAT's evaluation.
 func (f *finder) sourceConfig(factory source.Factory) any {
 	switch {
 	case f.block != nil && f.block.Type == factory.Type:
@@ -186,7 +186,7 @@ func (f *finder) expand(paths []string, kind string) ([]string, error) {
 	return files, err
 }
 
-// natOutput returns where `nat eval` put its output under this configuration.
+// natOutput returns the folder to which `nat eval` writes its output with this configuration.
 func natOutput(e config.Eval) ([]string, error) {
 	g := e.General
 	dir := g.OutputDir
@@ -208,7 +208,7 @@ func natOutput(e config.Eval) ([]string, error) {
 	return []string{dir}, nil
 }
 
-// natKeys returns the keys that NAT's evaluation writes under this configuration.
+// natKeys returns the keys that NAT's evaluation writes with this configuration.
 func natKeys(c *config.Config) *readers.NATConfig {
 	cfg := schema.New[readers.NATConfig]()
 	if d := c.Eval.General.Dataset; d != nil {
@@ -218,9 +218,9 @@ func natKeys(c *config.Config) *readers.NATConfig {
 	return &cfg
 }
 
-// useLiveSource prepares for inputs that running an agent will produce. It returns false if neither --endpoint nor the
-// entry under sources requires this. The source's output is written to the run folder, one file per collection run in
-// the workflow_output.json format, and is then read like any other input.
+// useLiveSource sets up a source that runs an agent. It returns false if neither --endpoint nor the entry under sources
+// specifies such a source. The source's output is written to the run folder, one file per collection run in the
+// workflow_output.json format, and is then read like any other input.
 func (f *finder) useLiveSource() (live bool, err error) {
 	block := f.block
 	if f.Endpoint != "" {

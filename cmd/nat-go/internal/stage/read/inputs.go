@@ -91,7 +91,7 @@ func describeInput(in source.Input) string {
 	return fmt.Sprintf("%s, %d bytes of %s", in.Path, in.Size, in.ModTime.Format(time.RFC3339Nano))
 }
 
-// IsCompressed reports whether the file is compressed, by its name.
+// IsCompressed reports whether a file is compressed, judging by its name.
 func IsCompressed(path string) bool {
 	return strings.HasSuffix(path, ".gz") || strings.HasSuffix(path, ".zst")
 }

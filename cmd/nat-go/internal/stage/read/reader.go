@@ -24,7 +24,7 @@ const (
 	steadyBytes = 2 << 20
 )
 
-// Inputs holds the files of a run, one per collection run, and how to read them.
+// Inputs holds the files of a run, one per collection run, and the settings for reading them.
 type Inputs struct {
 	Type       string               // the source's type
 	Began      []source.Input       // identities of the files when the run began

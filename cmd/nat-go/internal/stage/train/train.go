@@ -72,7 +72,7 @@ func (s Stage) Run(ctx context.Context) (out Job, err error) {
 // patience is the maximum time that writeFinal waits for another writer of the run folder.
 const patience = time.Minute
 
-// writeFinal writes how the job ended to final_metrics.json, and adds the file to the manifest.
+// writeFinal writes the outcome of the job to final_metrics.json, and adds the file to the manifest.
 func (s Stage) writeFinal(job *jobs.Job) error {
 	folder, history := s.Folder, s.History
 	lock, err := folder.LockSoon(context.Background(), "finetune wait "+string(folder), patience)
@@ -159,7 +159,8 @@ func OpenJob(folder runfolder.Folder, j *jobs.Job, env stage.Env) (*jobs.Client,
 // filesAdapter is the adapter used if the configuration doesn't name one.
 var filesAdapter = config.Block{Name: "files", Type: files.Type, Config: files.Factory().New()}
 
-// Choose returns the adapter that receives the data set: the named one, or else the configured one.
+// Choose returns the adapter that receives the data set. It is the one with the given name or, if the name is empty,
+// the configured one.
 func Choose(c *config.Config, name string) (config.Block, error) {
 	b := c.Adapter()
 	if name != "" {

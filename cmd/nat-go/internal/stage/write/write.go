@@ -35,7 +35,8 @@ type Stage struct {
 	Compat compat.Mode
 	Tokens bool   // whether the run makes token batches
 	CopyTo string // NAT's dataset_output_dir; empty means no copy
-	// Parts holds the rows that were written in parts, which Joined describes; nil means that Run writes the rows.
+	// Parts holds the shards' outputs if the rows were written in parts, and Joined holds the result of joining them. If
+	// Parts is nil, Run writes the rows.
 	Parts  []*shards.Output
 	Joined []runfolder.Written
 }
@@ -228,7 +229,7 @@ func (s Stage) warnOfReader(written []runfolder.Written) {
 	}
 }
 
-// copyForNAT copies the Customizer's files to the folder where NAT writes them: <dataset_output_dir>/<run_id>/.
+// copyForNAT copies the Customizer's files to <dataset_output_dir>/<run_id>/, the folder where NAT writes them.
 func (s Stage) copyForNAT() error {
 	to := filepath.Join(s.CopyTo, s.RunID)
 	from := s.Folder.Format("customizer")
