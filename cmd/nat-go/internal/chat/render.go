@@ -22,7 +22,7 @@ import (
 // tools. generations is present if the template marks the model's own text.
 type Render struct {
 	Now       time.Time // the time that strftime_now returns
-	Normalise bool      // prepare messages as for traces (template.Conversation)
+	Normalise bool      // whether to prepare messages as for traces (template.Conversation)
 
 	tmpl    *template.Template
 	room    template.Room // reused, because each answer is written before the next render

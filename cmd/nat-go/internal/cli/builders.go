@@ -25,7 +25,7 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// withPlugins adds the flags that select plugins: by a configuration, or by a program's path.
+// withPlugins adds the flags of commands whose argument can be a configured plugin or the path of a plugin program.
 func withPlugins(cmd *cobra.Command) *cobra.Command {
 	cmd.Flags().String("config-file", "", "configuration whose plugins are used, in addition to the installed ones")
 	cmd.Flags().StringArray("arg", nil, "argument to pass to a plugin program that is given as a path (repeatable)")
@@ -47,7 +47,7 @@ func pluginsOf(cmd *cobra.Command, configFile string) (*inspect.Catalog, error) 
 	return c, err
 }
 
-// findPlugin finds a plugin by its program's path, or by its name in the catalog.
+// findPlugin finds a plugin by the path of its program or by its name in the catalog.
 func findPlugin(cmd *cobra.Command, name string) (*inspect.Named, error) {
 	if n, err := inspect.Program(name, repeatable(cmd, "arg")); n != nil || err != nil {
 		return n, err

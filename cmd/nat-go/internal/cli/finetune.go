@@ -305,7 +305,7 @@ func describeJob(dir runfolder.Folder, j *jobs.Job) string {
 	return s
 }
 
-// closeAdapter closes an adapter if it has a method for that.
+// closeAdapter closes an adapter if it has a Close method.
 func closeAdapter(a trainers.Adapter) {
 	if c, ok := a.(interface{ Close() }); ok {
 		c.Close()
@@ -328,7 +328,7 @@ func printUpdates(w io.Writer) func(jobs.Update) {
 // leaveSignals are the signals that end a command early.
 var leaveSignals = []os.Signal{os.Interrupt, syscall.SIGTERM}
 
-// leaveOnSignals treats these signals as requests to leave a job running, until stop is called.
+// leaveOnSignals treats leaveSignals as requests to leave a job running, until stop is called.
 func leaveOnSignals(cmd *cobra.Command) (leave *jobs.Leave, stop func()) {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, leaveSignals...)

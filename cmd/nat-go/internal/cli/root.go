@@ -26,7 +26,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/explain"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
-	_ "github.com/nat-go/nat-go/cmd/nat-go/internal/heapstart" // see there
+	_ "github.com/nat-go/nat-go/cmd/nat-go/internal/heapstart" // delays the first garbage collection
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/internal/secret"

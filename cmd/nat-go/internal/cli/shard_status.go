@@ -30,7 +30,7 @@ func newShardStatusCmd() *cobra.Command {
 			}
 			if perTask > 1 {
 				missing := states[len(states)-1].Missing
-				for i := range missing { // the array task that builds the shard
+				for i := range missing { // replace the shard's number with the number of the array task that builds it
 					missing[i] /= perTask
 				}
 				fmt.Fprintln(cmd.OutOrStdout(), shards.Array(missing))

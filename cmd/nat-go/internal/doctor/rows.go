@@ -51,7 +51,7 @@ type Input struct {
 
 // row is a row in three forms: as given to the trainer, as given to the collator, and as tokenised by nat-go.
 type row struct {
-	number int    // position in the input, from 0
+	number int    // index in the input
 	line   []byte // a JSON object
 	item   *collator.Item
 	roles  [][]string // roles of each side's messages
@@ -361,8 +361,8 @@ var classOfRole = map[string]string{
 	"developer": "system messages",
 }
 
-// makeRows builds our rows from rows that are not tokenised yet, one per conversation, as trainers of text rows do. It
-// sets the field ours of each row or, if the collator refuses the row, the field why.
+// makeRows tokenises the rows that aren't tokenised yet with nat-go's collator, one row per conversation, as trainers
+// of text rows do. It sets the field ours of each row or, if the collator refuses the row, the field why.
 func makeRows(ctx context.Context, cfg collator.Config, in *Input, scratch string) error {
 	cfg.Rows, cfg.Layout, cfg.Workers = collator.Trajectory, batch.Padded, 1
 	cfg.BatchTokens = max(cfg.BatchTokens, cfg.MaxLength)
@@ -370,7 +370,7 @@ func makeRows(ctx context.Context, cfg collator.Config, in *Input, scratch strin
 	if err != nil {
 		return err
 	}
-	var rows []*row // by ordinal
+	var rows []*row // indexed by ordinal
 	byExample := map[string]*row{}
 	for _, r := range in.rows {
 		if r.item != nil {

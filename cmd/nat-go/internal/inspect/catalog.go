@@ -230,7 +230,7 @@ func (c *Catalog) plugin(ctx context.Context, name string) Plugin {
 
 // LockPlugin starts a plugin to ask for its description, and adds the plugin to the lock, which the caller must write.
 func (c *Catalog) LockPlugin(ctx context.Context, name string) error {
-	spec, err := plugins.Spec(name, c.Configured, nil) // nil, to ignore the current lock
+	spec, err := plugins.Spec(name, c.Configured, nil) // nil ignores the current lock
 	if err != nil {
 		return exit.With(exit.Usage, err)
 	}
@@ -238,7 +238,7 @@ func (c *Catalog) LockPlugin(ctx context.Context, name string) error {
 	if err != nil {
 		return exit.With(exit.Environment, err)
 	}
-	spec.SHA256 = cmp.Or(spec.SHA256, sum) // so that the program that is started is the one that is locked
+	spec.SHA256 = cmp.Or(spec.SHA256, sum) // ensures that the program that is started is the one that is locked
 	spec.Beside = beside
 	spec.Instances = 1
 	p, err := host.Start(ctx, spec, zerolog.Nop())

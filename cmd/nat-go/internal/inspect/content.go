@@ -202,7 +202,7 @@ func keySettings(b *config.Block, like [][2]string) string {
 // yield reports builders that make no records from the sample, and formats that can't represent the builders' records.
 func (k *check) yield(ctx context.Context, b *config.Block, s *sample) {
 	d := &k.config.Dataset
-	if d.Scores != nil || len(d.ScoreRules) > 0 { // the run adds scores that this sample lacks
+	if d.Scores != nil || len(d.ScoreRules) > 0 { // the sample lacks the scores that the run adds
 		return
 	}
 	for _, selected := range k.config.Selected() {
@@ -274,7 +274,7 @@ const maxSampled = 16
 // sample holds the examples that a configured source reads from the beginning of each sampled file.
 type sample struct {
 	examples int
-	whole    bool // whether all of the sampled files was read
+	whole    bool // whether the sampled files were read in full
 	yields   *yields
 }
 

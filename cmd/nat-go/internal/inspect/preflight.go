@@ -296,8 +296,8 @@ func Unfit(c *config.Config, builder string, kinds []builders.Kind) []finding.Fi
 	return k.found
 }
 
-// formats warns about row formats that can't represent any of the builders' records, or whose trainers train on other
-// turns than the configured ones. If a plugin's builder is selected, whose kinds of records are unknown, formats
+// formats warns about row formats that can't represent any of the builders' records, or whose trainers train on turns
+// other than the configured ones. If a plugin's builder is selected, whose kinds of records are unknown, formats
 // doesn't warn, but reports the default formats in a note if the configuration doesn't name formats.
 func (k *check) formats() {
 	c := k.config

@@ -186,7 +186,7 @@ func (v *Service) openCollator(cfg *config.Config) error {
 		return problem(badSettings, "/collator", "%v", err)
 	}
 	own.Tokenizer, own.Workers, own.Steps = v.tokenizer, max(1, v.settings.Workers), own.ByExample
-	own.Form.EqualWidth = own.Layout == batch.Composer // a batch contains all channels
+	own.Form.EqualWidth = own.Layout == batch.Composer // in the composer layout, a batch contains all channels
 	if own.Template, err = collator.TemplateText(v.tokenizer.Config, cfg.Collator.Template); err != nil {
 		return problem(badSettings, "/collator/template", "%v", err)
 	}

@@ -20,11 +20,11 @@ import (
 // prefix is the file name prefix of plugins on PATH. In the plugin folder, names may omit it.
 const prefix = "nat-go-builder-"
 
-// Found is a plugin that was found.
+// Found describes a plugin found by Find or Installed.
 type Found struct {
 	Name string `json:"name"`
 	Path string `json:"path"`
-	Via  string `json:"via"` // "config", "plugin folder", "PATH"
+	Via  string `json:"via"` // "config", "plugin folder" or "PATH"
 	// Python is the name of the module that serves the builders, if Path is an interpreter.
 	Python string `json:"python,omitempty"`
 }

@@ -75,7 +75,7 @@ func compareRuns(a, b *Run) *compared {
 		for _, n := range ordinals {
 			e := t.Entries[n]
 			i, _ := slices.BinarySearch(names, t.Builders[e.Builder])
-			e.Builder, e.Chars = 0, uint32(i) // index stored in Chars, because two runs may have over 256 builders
+			e.Builder, e.Chars = 0, uint32(i) // Chars holds the builder's index, which may not fit into Builder
 			list = append(list, e)
 		}
 		return list

@@ -2,8 +2,8 @@
 // token rows.
 //
 // It serves one page without a build step (the HTML, CSS and ES modules in the folder page, embedded) and a few JSON
-// endpoints, of which only one, which sets marks, writes anything. Tokens, masks, differences and histograms are
-// computed on the server, and the browser never gets more than one window of a list or text.
+// endpoints. Only the endpoint that sets marks changes data. Tokens, masks, differences and histograms are computed on
+// the server, and the browser never gets more than one window of a list or text.
 //
 // # What it reads
 //

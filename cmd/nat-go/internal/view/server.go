@@ -37,7 +37,7 @@ type Server struct {
 	token    string
 	port     string
 	names    []string // allowed values of a request's Host
-	public   bool     // a request's Host may be any IP address
+	public   bool     // whether a request's Host may be any IP address
 }
 
 // Listen starts listening on an address. public permits an address beyond the loopback interface.
@@ -140,7 +140,7 @@ func (s *Server) handler(r *Run) http.Handler {
 	}
 	page, err := fs.Sub(files, "page")
 	if err != nil {
-		panic(err) // embedded
+		panic(err) // cannot happen, because the folder is embedded
 	}
 	mux.Handle("GET /", http.FileServerFS(page))
 	return s.guard(mux)

@@ -9,7 +9,7 @@ import (
 
 // turn is one of the model's turns in a demonstration, which is either trained or only context.
 type turn struct {
-	Message int  `json:"message"` // from 0
+	Message int  `json:"message"` // message index, starting at 0
 	Trained bool `json:"trained"`
 	// number, starting at 1, of the record that trains the turn instead of this one; 0 if no record does
 	In      uint64 `json:"in,omitempty"`
@@ -84,7 +84,7 @@ func hashes(h *history.Hasher, r *builders.Resolved) []ttc.History {
 
 // branch is another record from the same example, with a conversation that differs from some message onward.
 type branch struct {
-	Record   uint64 `json:"record"` // from 1
+	Record   uint64 `json:"record"` // record number, starting at 1
 	Builder  string `json:"builder"`
 	Parts    int    `json:"parts"`    // number of initial messages that both conversations share
 	Messages int    `json:"messages"` // number of messages in the branch

@@ -71,8 +71,8 @@ func (a *Adapter) save(data trainers.DataSet, l *delivery) error {
 	return durable.WriteFile(a.deliveryPath(data), l.line())
 }
 
-// saveUnsynced is like save, but doesn't wait for the disk. The record is kept if the process dies, but may be lost
-// if the machine crashes, which affects only one group.
+// saveUnsynced is like save, but doesn't wait for the disk. The record is kept if the process dies. It may be lost if
+// the machine crashes, but that affects only one group.
 func (a *Adapter) saveUnsynced(data trainers.DataSet, l *delivery) error {
 	return durable.Note(a.deliveryPath(data), l.line())
 }

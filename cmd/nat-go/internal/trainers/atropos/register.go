@@ -55,8 +55,8 @@ type registered struct {
 	Name   string `json:"wandb_name"`
 }
 
-// registration sends the delivery's registration until the server accepts it, which it does once the trainer has
-// requested its first batch.
+// registration sends the delivery's registration repeatedly until the server accepts it. The server accepts it once the
+// trainer has requested its first batch.
 func (a *Adapter) registration(ctx context.Context, l *delivery) (registered, error) {
 	body := trainers.JSON(map[string]any{
 		"max_token_length": l.MaxLen, "desired_name": a.conf.Name, "weight": a.conf.Weight, "group_size": l.GroupSize,

@@ -58,7 +58,7 @@ func pointer(m map[string]float64, key string) *float64 {
 }
 
 var (
-	bar = regexp.MustCompile(`(\d+)/(\d+) \[`) // tqdm's
+	bar = regexp.MustCompile(`(\d+)/(\d+) \[`) // a tqdm progress bar
 	// a printed Python dict
 	pyPair   = regexp.MustCompile(`'([\w/]+)': '?([-+0-9.eE]+)'?[,}]`)
 	keyValue = regexp.MustCompile(`(?:^|[\s,;])([A-Za-z_/]+)\s?[=:]\s?([-+]?[0-9][-+0-9.eE]*)%?`) // step=12 loss: 0.69

@@ -280,7 +280,7 @@ func (c *Client) Wait(ctx context.Context, j *Job, leave *Leave) error {
 		return exit.Failedf("no job to wait for in run %s: `nat-go finetune resume %s` submits it", j.RunID, c.Dir)
 	}
 	if j.Phase == Done && !j.DeployingAt.IsZero() && j.Status.State != trainers.Completed {
-		// The model is trained, but its deployment failed: deploy it again.
+		// The model is trained, but its deployment failed, so deploy it again.
 		j.Phase, j.Error, j.DeployingAt = Training, "", time.Time{}
 		j.Status = trainers.JobStatus{State: trainers.Completed}
 		if err := c.save(j); err != nil {
