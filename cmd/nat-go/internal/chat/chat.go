@@ -30,9 +30,9 @@ type Answerer interface {
 //
 //	{"ok":false,"error":{"code":"...","message":"...","line":0,"column":0}}
 //
-// line and column are the position in the template if the template refused the request, and 0 otherwise. Answers from
-// Tokens lack both. Answer returns read and write errors. If it refused any requests, it returns a *Refused after the
-// last line.
+// If the template refused the request, line and column are a position in the template. Otherwise, they are 0. Answers
+// from Tokens lack both. Answer returns read and write errors. If it refused any requests, it returns a *Refused after
+// the last line.
 func Answer(a Answerer, in io.Reader, out io.Writer) error {
 	w := bufio.NewWriterSize(out, 1<<16)
 	var dst []byte

@@ -205,7 +205,7 @@ func newBuildersVerifyCmd() *cobra.Command {
 	return cmd
 }
 
-// options returns the plugin, the checks and their inputs.
+// options returns the options for verifying the plugin that program names.
 func (f *verifyFlags) options(cmd *cobra.Command, program string) (host.VerifyOptions, error) {
 	named, err := findPlugin(cmd, program)
 	if err != nil {
@@ -236,7 +236,7 @@ func (f *verifyFlags) options(cmd *cobra.Command, program string) (host.VerifyOp
 	return opt, nil
 }
 
-// verifyPlugin runs the checks. On a terminal it shows the name of the last one completed.
+// verifyPlugin runs the checks. On a terminal, it shows the name of the last completed check.
 func verifyPlugin(cmd *cobra.Command, opt host.VerifyOptions) (*host.VerifyReport, error) {
 	var done func(host.CheckResult)
 	if !asJSON(cmd) && terminal.Is(cmd.ErrOrStderr()) {

@@ -148,7 +148,7 @@ func colored(w io.Writer) bool {
 // progress shows the progress of a run. On a terminal, it overwrites a single line. Elsewhere, it prints a line every
 // 10 seconds.
 type progress struct {
-	mu    sync.Mutex // an upload reports from its own goroutine
+	mu    sync.Mutex // needed because an upload reports its progress from another goroutine
 	w     io.Writer
 	now   func() time.Time
 	width func() int // current width of the terminal in columns; 0 means that w isn't a terminal

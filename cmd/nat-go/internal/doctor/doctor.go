@@ -154,7 +154,7 @@ type sideTokens struct {
 	Tokens []token `json:"tokens"`
 }
 
-// match aligns the trainer's sequence with nat-go's.
+// match aligns the trainer's token sequence with nat-go's.
 func match(theirs, ours Side) []token {
 	inTheirs, inOurs := make([]bool, len(theirs.IDs)), make([]bool, len(ours.IDs))
 	show.Diff(theirs.IDs, ours.IDs, inTheirs, inOurs)

@@ -30,7 +30,7 @@ type Serving struct {
 
 // Difference is a difference that matters when the model is served.
 type Difference struct {
-	About string `json:"about"` // template, vocabulary, tokenizer, special_tokens, stop, model
+	About string `json:"about"` // template, vocabulary, tokenizer, special_tokens, stop or model
 	Text  string `json:"text"`
 }
 

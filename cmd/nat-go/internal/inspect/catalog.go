@@ -75,8 +75,8 @@ type Named struct {
 	lock    *plugins.Lock
 }
 
-// Program resolves names that don't need a catalog. "", builtin.PluginName and the names of built-in builders refer
-// to this program, and a path refers to the program at that path. For any other name, Program returns nil.
+// Program resolves names that don't need a catalog. The empty name, builtin.PluginName and the names of built-in
+// builders refer to this program. A path refers to the program at that path. For any other name, Program returns nil.
 func Program(name string, args []string) (*Named, error) {
 	if _, ok := builtin.Builder(name); ok || name == "" || name == builtin.PluginName {
 		spec := host.Spec{

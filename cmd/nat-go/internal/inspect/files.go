@@ -270,7 +270,7 @@ type Stored struct {
 	Rising   map[string]int64  `json:"rising,omitempty"`
 	Proven   map[string]int64  `json:"proven,omitempty"`
 	Redacted map[string]int64  `json:"redacted,omitempty"`
-	Unread   map[string]int64  `json:"unread,omitempty"` // counts of keys that aren't read, by name
+	Unread   map[string]int64  `json:"unread,omitempty"` // counts of keys that aren't read, keyed by name
 }
 
 // stored describes the calls that a source read. It returns nil if the source read neither sessions nor calls.

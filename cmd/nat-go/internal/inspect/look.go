@@ -78,7 +78,7 @@ type Report struct {
 	readers.Survey
 	Step    string           `json:"step,omitempty"` // the step name of most candidates
 	Names   map[string]int64 `json:"step_names,omitempty"`
-	Dropped map[string]int64 `json:"dropped,omitempty"` // number of parts dropped by the source, by reason
+	Dropped map[string]int64 `json:"dropped,omitempty"` // number of parts that the source dropped, keyed by reason
 	Details []string         `json:"dropped_details,omitempty"`
 	Unused  map[string]int64 `json:"unused,omitempty"` // counts of keys that have a known meaning but aren't read
 	Stored  *Stored          `json:"stored,omitempty"` // set only for sources that read stored sessions or calls

@@ -24,8 +24,8 @@ const (
 	maxRows    = 200
 	maxTokens  = 512
 	maxSnippet = 160       // maximum size in bytes
-	maxText    = 256 << 10 // bytes; the response notes that the rest is omitted
-	maxWindow  = 200       // messages
+	maxText    = 256 << 10 // maximum size in bytes; the response notes that the rest is omitted
+	maxWindow  = 200       // number of messages
 	maxTools   = 64
 
 	maxHits       = 1000 // maximum number of rows that one search sends

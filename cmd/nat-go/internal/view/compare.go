@@ -31,12 +31,13 @@ type overlaid struct {
 
 // difference is a record that differs between the runs.
 type difference struct {
-	What   string `json:"what"` // appeared, vanished, moved, changed
+	What   string `json:"what"` // appeared, vanished, moved or changed
 	First  *row   `json:"first,omitempty"`
 	Second *row   `json:"second,omitempty"`
 }
 
-// compared holds the number of records that are the same in two runs, and the differences between the runs, by kind.
+// compared holds the number of records that are the same in two runs, and the differences between the runs, grouped by
+// kind.
 type compared struct {
 	same  int
 	other [len(kinds)][]pair

@@ -36,7 +36,7 @@ type entry struct {
 	Sites    uint16
 	Messages uint16
 	Turns    uint16  // assistant messages, not counting a rejected answer's; at least 1
-	Share    uint16  // share of the record's tokens that are trained on, in shareParts, or unknownShare; see share
+	Share    uint16  // share of the record's trained tokens, in units of 1/shareParts, or unknownShare
 	Chars    uint32  // number of characters in all of the record's passages
 	Score    float32 // margin of a preference, score of a demonstration or reward of a rollout; NaN if absent
 	Spread   float32 // for a rollout, the largest reward in its reward group minus the smallest; NaN if absent

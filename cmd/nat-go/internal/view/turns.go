@@ -7,7 +7,7 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// turn is one of the model's turns in a demonstration, which is either trained or only context.
+// turn is one of the model's turns in a demonstration. It is either trained on or only context.
 type turn struct {
 	Message int  `json:"message"` // message index, starting at 0
 	Trained bool `json:"trained"`

@@ -183,8 +183,8 @@ type row struct {
 // spooled is the location of a row in the spool file, with the row's group.
 type spooled struct{ group, offset, size int64 }
 
-// eachTask makes a group for each task from all of its rows. Because rows are shuffled, any batch may contain a task's
-// rows. Therefore, all rows are spooled to a file, and only an index is kept in memory.
+// eachTask makes a group for each task from all of its rows. A task's rows may be in any batch. Therefore, all rows are
+// spooled to a file, and only an index is kept in memory.
 func eachTask(dir string, batches []trainBatch, do func(*Group, *fault) error) error {
 	file, err := spool.New("")
 	if err != nil {
