@@ -34,8 +34,9 @@ var words = []string{
 	"review", "option", "because", "however", "therefore", "customer", "invoice", "database", "query", "result",
 }
 
-// Generate writes a file of the given shape as NAT would: indented by two spaces, with non-ASCII text unescaped. The
-// same shape yields the same bytes. Only one example is in memory at a time, so the file may be larger than memory.
+// Generate writes a file of the given shape. Like NAT, it indents by two spaces and doesn't escape non-ASCII text. The
+// same shape always yields the same bytes. Only one example is in memory at a time, so the file may be larger than
+// memory.
 func Generate(w io.Writer, s Shape) error {
 	g := &generator{shape: s, r: rand.New(rand.NewPCG(s.Seed, 1)), at: 1767225600}
 	out := bufio.NewWriterSize(w, 1<<20)

@@ -72,7 +72,7 @@ func Machine() string {
 }
 
 // measureAll measures nat-go, plain writing and NAT in every round, in this order. If requested, it then measures a run
-// on a stream.
+// on input from a pipe.
 func measureAll(ctx context.Context, o Options) (*Report, error) {
 	b, err := newBed(o.Program, o.Dir, o.Shape)
 	if err != nil {

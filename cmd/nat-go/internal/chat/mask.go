@@ -117,8 +117,8 @@ func (m *Mask) examine(line []byte) (*masked, error) {
 	return k, nil
 }
 
-// conversation returns a request's conversation, and the renderer with its variables: the template's own and the
-// request's kwargs, which may include add_generation_prompt.
+// conversation returns a request's conversation, and a renderer with the variables in m.Vars and the request's kwargs.
+// A kwarg add_generation_prompt sets the conversation's field Open instead of a variable.
 func (m *Mask) conversation(line []byte) (*turns.Conversation, *turns.Renderer, error) {
 	q, err := parseRequest(line)
 	if err != nil {
@@ -143,7 +143,7 @@ func (m *Mask) conversation(line []byte) (*turns.Conversation, *turns.Renderer, 
 	return c, r, err
 }
 
-// renderer returns the template's renderer for these variables. It keeps the last one, because consecutive requests
+// renderer returns the template's renderer for the given variables. It keeps the last one, because consecutive requests
 // usually have the same variables.
 func (m *Mask) renderer(vars *pyvalue.Dict) (*turns.Renderer, error) {
 	key, err := pyvalue.Repr(pyvalue.OfDict(vars))

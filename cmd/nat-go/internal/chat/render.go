@@ -14,7 +14,7 @@ import (
 // Render is an Answerer. Its answers contain the text that a template renders.
 //
 // A request is {"messages", "tools"?, "kwargs"?, "add_generation_prompt"?}. Unless Normalise is set, the conversation
-// is rendered as in transformers: the aliases of reasoning are added, and nothing else is changed. An answer contains
+// is rendered as in transformers, with the aliases of reasoning added and nothing else changed. An answer contains
 //
 //	"text":"...","spans":[{"start","end","message","field"},...],"generations":[[start,end],...]
 //

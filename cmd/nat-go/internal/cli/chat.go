@@ -220,8 +220,8 @@ func newChatProbeCmd() *cobra.Command {
 	return cmd
 }
 
-// probeVars returns the variables for a template without a tokenizer: common special tokens, and the user's variables,
-// which override them.
+// probeVars returns the variables for a template without a tokenizer. They are common special tokens and the user's
+// variables, which take precedence.
 func probeVars(kwargs string) (*pyvalue.Dict, error) {
 	vars := &pyvalue.Dict{}
 	for _, v := range [][2]string{{"bos", "<s>"}, {"eos", "</s>"}, {"unk", "<unk>"}, {"pad", "<pad>"}} {

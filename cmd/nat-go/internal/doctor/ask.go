@@ -41,8 +41,8 @@ const (
 	maxStderr  = 4 << 10   // number of bytes kept from the end of the script's standard error
 )
 
-// granted lists the environment variables that the script inherits. They let Python find its packages, and don't
-// contain credentials.
+// granted lists the environment variables that the script inherits. These variables let Python find its packages, and
+// don't contain credentials.
 var granted = []string{
 	"PATH", "HOME", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH",
 	"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "CONDA_PREFIX",

@@ -158,7 +158,8 @@ func firstSentence(s string) string {
 //go:embed page.md
 var pageText string
 
-// Page formats pages as one Markdown page: page.md, with each line {{AREA TITLE}} replaced by a table of that area.
+// Page formats pages as one Markdown page. In the text of page.md, it replaces each line {{AREA TITLE}} with a table of
+// that area.
 func Page(pages []ledger.Code) string {
 	rows := map[string]string{}
 	for _, p := range pages {

@@ -150,7 +150,7 @@ func dropped(r *Report) string {
 	return text
 }
 
-// readAs returns a fix that suggests settings for reading the file, if the file's format is recognised. Otherwise the
+// readAs returns a fix that suggests settings for reading the file, if the file's format is recognised. Otherwise, the
 // fix suggests settings for keys that resemble the expected ones. It returns "" if there is nothing to suggest.
 func (k *check) readAs(ctx context.Context, b *config.Block, file string) string {
 	found, err := readers.Recognize(ctx, builtin.Sources(), "", file, nil)

@@ -58,7 +58,7 @@ type kind struct {
 	files []string
 }
 
-// KeyMap parses the values of --map, a mapping of the input's keys: {"output": "response"}.
+// KeyMap parses the values of --map into a mapping of the input's keys, such as {"output": "response"}.
 func KeyMap(pairs []string) (map[string]string, error) {
 	if len(pairs) == 0 {
 		return nil, nil

@@ -42,12 +42,12 @@ type extent struct {
 
 // Options are the options of an inspection.
 type Options struct {
-	Paths  []string          // as named by the user: files, folders, patterns, "-"
+	Paths  []string          // files, folders, patterns or "-", as named by the user
 	Source string            // `_type` of the source; empty means the one that matches the files
-	Map    map[string]string // the user's mapping of keys: {"output": "response"}
+	Map    map[string]string // the user's mapping of keys, such as {"output": "response"}
 
-	// Tokenizers enables the search for tokenizers on this machine. They are only suggested to the user, and do not
-	// affect data.
+	// Tokenizers enables the search for tokenizers on this machine. Tokenizers that are found are only suggested to the
+	// user, and do not affect data.
 	Tokenizers bool
 
 	// Builders are the builders named by the user, for example with --builder. If there are any, other builders are

@@ -45,7 +45,7 @@ type floor struct {
 	ReadGBps   float64 `json:"read_gb_per_s"` // rate of reading two streams larger than the caches
 	FMAPerNs   float64 `json:"vector_fma_per_ns"`
 	Path       string  `json:"path"`
-	SecondCore bool    `json:"second_core"` // whether two threads are more than 1.8 times as fast as one
+	SecondCore bool    `json:"second_core"` // whether two threads do FMAs more than 1.8 times as fast as one
 }
 
 // result is the measurement of one kernel on one path.

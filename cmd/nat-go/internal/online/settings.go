@@ -27,7 +27,7 @@ import (
 type Settings struct {
 	// Tokenizer is a Hugging Face folder or a tokenizer.json.
 	Tokenizer string `json:"tokenizer"`
-	// Channels lists the channels to make from the traces: rl, sdpo, dpo, sft.
+	// Channels lists the channels to make from the traces. Their names are rl, sdpo, dpo and sft.
 	Channels []string `json:"channels"`
 	// Collator is the `collator` section of a configuration, Source the settings of the source `traces`, and Builders
 	// the settings of the channels' builders. Each has the same defaults as in a configuration, except that

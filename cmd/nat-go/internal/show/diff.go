@@ -20,7 +20,7 @@ const maxEdits = 1000
 // everything would be marked, so nothing is marked.
 const (
 	littleShared = 0.15
-	longText     = 200 // bytes; two strings are long if the longer one exceeds this
+	longText     = 200 // size in bytes; two strings are long if the longer one exceeds it
 )
 
 // Compare splits two strings into shared and differing pieces. If the strings are long and have little in common,
