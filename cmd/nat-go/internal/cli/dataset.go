@@ -187,7 +187,7 @@ func verify(p *dataset.Place) (*dataset.Report, error) {
 	manifest, why := p.Run.ReadManifest()
 	var written []runfolder.Written
 	if why == nil {
-		written = append([]runfolder.Written{}, manifest.Dataset...) // not nil even if the run wrote no rows
+		written = append([]runfolder.Written{}, manifest.Dataset...) // must not be nil even if the run didn't write any rows
 	}
 	r, err := dataset.Verify(p, written, os.TempDir())
 	if err != nil {
@@ -389,7 +389,7 @@ func convert(
 		return c, exit.Default(exit.Environment, err)
 	}
 	c, err := dataset.ConvertRows(ctx, from.Texts()[0], to, o, output)
-	return c, exit.Default(exit.Failed, err) // most likely because a row can't be read
+	return c, exit.Default(exit.Failed, err) // the cause is most likely a row that can't be read
 }
 
 // convertible returns the run at path or, if path isn't a run, the rows there. Rows must be in a single format, and

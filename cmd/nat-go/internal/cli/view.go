@@ -39,7 +39,7 @@ func newViewCmd() *cobra.Command {
 		Short: "View a run in the browser: counts, pairs, conversations, tokens and drops",
 		Args:  cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			out := cmd.OutOrStdout() // not the writer that restores names, because view never prints the path of a copy
+			out := cmd.OutOrStdout() // the writer that restores names isn't needed, because view never prints the path of a copy
 			return withCopies(cmd, args, func(local []string) error { return v.run(cmd, out, args, local) })
 		},
 	}

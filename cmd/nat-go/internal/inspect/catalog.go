@@ -85,7 +85,7 @@ func Program(name string, args []string) (*Named, error) {
 		return &Named{Spec: spec, Builder: strings.TrimPrefix(name, builtin.PluginName), name: name}, nil
 	}
 	info, err := os.Stat(name)
-	if filepath.IsAbs(name) || strings.HasPrefix(name, ".") { // a path, because a plugin's name can't have this form
+	if filepath.IsAbs(name) || strings.HasPrefix(name, ".") { // the name of a plugin can't have this form
 		switch {
 		case err != nil:
 			return nil, exit.Usagef("cannot find the program %s", name)

@@ -38,7 +38,7 @@ func (k *check) content(ctx context.Context, b *config.Block, f source.Factory) 
 	defer cancel()
 	files := sampledFiles(f, f.Paths(b.Config))
 	s := &sample{whole: true, yields: newYields()}
-	s.yields.options = k.options() // records are tried with the configured options of the row formats
+	s.yields.options = k.options() // try records with the configured options of the row formats
 	usable := false
 	for _, file := range files {
 		r, err := s.read(ctx, f, b.Config, file)

@@ -96,7 +96,7 @@ func (s *scanner) next() []gram {
 		if s.words > 0 && s.words < runLength && s.letters >= minLetters {
 			found = append(found, gram{mix(s.rolling + uint64(s.words)), 0, len(s.text)})
 		}
-		s.words = runLength // so that the next call doesn't return the whole text again
+		s.words = runLength // prevents the next call from returning the whole text again
 	}
 	return found
 }

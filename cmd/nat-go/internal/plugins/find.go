@@ -34,7 +34,7 @@ func userFolder() (string, error) {
 	dir, err := os.UserConfigDir()
 	if x := os.Getenv("XDG_CONFIG_HOME"); x == "" && err == nil {
 		if home, homeErr := os.UserHomeDir(); homeErr == nil {
-			dir = filepath.Join(home, ".config") // also on macOS, where os.UserConfigDir returns a different folder
+			dir = filepath.Join(home, ".config") // the same on macOS, where os.UserConfigDir returns a different folder
 		}
 	}
 	return filepath.Join(dir, "nat-go", "plugins"), err

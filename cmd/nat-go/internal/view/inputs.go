@@ -64,7 +64,7 @@ func (in *inputs) lineOf(ctx context.Context, path string, offset int64) int64 {
 	defer in.mu.Unlock()
 	if in.file == nil || in.path != path || in.offset > offset {
 		_ = in.closeFile()
-		file, err := source.Open(context.WithoutCancel(ctx), path) // the file stays open after the request
+		file, err := source.Open(context.WithoutCancel(ctx), path) // the file stays open after the request ends
 		if err != nil {
 			return 0
 		}

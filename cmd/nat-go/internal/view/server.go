@@ -73,7 +73,7 @@ func (s *Server) URL() string {
 	at := s.listener.Addr().(*net.TCPAddr)
 	host := at.String()
 	if at.IP.IsUnspecified() {
-		host = net.JoinHostPort(s.names[len(s.names)-1], s.port) // the machine's name
+		host = net.JoinHostPort(s.names[len(s.names)-1], s.port) // use the machine's name
 	}
 	return "http://" + host + "/?token=" + s.token
 }

@@ -99,7 +99,7 @@ func (t *table) add(g *recordlog.Group, names map[string]uint8) error {
 				return fmt.Errorf("more than %d builders", maxBuilders)
 			}
 			b = uint8(len(t.Builders))
-			name := strings.Clone(rec.Origin.Builder) // a copy, because the memory of the group's strings is reused
+			name := strings.Clone(rec.Origin.Builder) // copied, because the memory of the group's strings is reused
 			names[name] = b
 			t.Builders = append(t.Builders, name)
 		}
@@ -244,7 +244,7 @@ func openTable(folder runfolder.Folder, cache string, progress func(bytes int64)
 	}
 	if path != "" {
 		_ = os.MkdirAll(cache, 0o700)
-		_ = durable.Save(path, t.write) // if it can't be cached, it is built again next time
+		_ = durable.Save(path, t.write) // if this fails, the table is built again next time
 	}
 	return t, nil
 }
@@ -404,7 +404,7 @@ func (t *table) readShares(folder runfolder.Folder, batches version) error {
 			}
 			sides := m.Proof
 			if l.Channel == batch.SDPO.Name && len(sides) > 1 {
-				sides = sides[:1] // only the student's side, because teachers aren't trained
+				sides = sides[:1] // ignore the teacher's side, because teachers aren't trained
 			}
 			for k := range sides {
 				from := 0

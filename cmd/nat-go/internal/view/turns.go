@@ -109,7 +109,7 @@ func (g *keptGroup) branches(at int) (list []branch) {
 			parts++
 		}
 		if parts == len(a) && parts == len(b) {
-			continue // the same record, or a copy by another builder
+			continue // this is the same record, or a copy by another builder
 		}
 		x := branch{
 			Record: g.first + uint64(i) + 1, Builder: text(other.Origin.Builder), Parts: parts, Messages: len(b),

@@ -144,7 +144,7 @@ func (a *Adapter) send(ctx context.Context, data trainers.DataSet, l *delivery, 
 		l.Uncertain++
 		a.env.Log.Warn().Err(err).Int("group", l.Read).Msg("the response was lost; the group may be queued and is not sent again")
 	default:
-		l.NoTeacher = without // not counted, because the group will be sent again when the run is resumed
+		l.NoTeacher = without // don't count the group, because it will be sent again when the run is resumed
 		return errors.Join(err, a.save(data, l))
 	}
 	l.Read++

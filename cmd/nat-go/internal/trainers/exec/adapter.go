@@ -159,7 +159,7 @@ func (a *Adapter) start(dir string, b *submissionRecord, argv, environ []string)
 	if err != nil {
 		return 0, err
 	}
-	return p.PID(), nil // without waiting, because the shell records the exit status in the folder
+	return p.PID(), nil // no need to wait, because the shell records the exit status in the folder
 }
 
 // ref returns the reference for a submission's job.

@@ -68,7 +68,7 @@ var (
 func parseLine(line string, found map[string]float64) {
 	line = strings.TrimSpace(line)
 	if at := strings.Index(line, "{"); at > 0 && strings.HasSuffix(line, "}") && bar.MatchString(line[:at]) {
-		parseLine(line[:at], found) // the progress bar, which is followed by an object on the same line
+		parseLine(line[:at], found) // the progress bar is followed by an object on the same line
 		line = line[at:]
 	}
 	switch {
