@@ -118,8 +118,8 @@ func gcPercent(live, percent, floor uint64) uint64 {
 	return (grow*100/live + step - 1) / step * step
 }
 
-// memoryLimit returns the memory limit for a heap with the given number of live bytes and GOGC at percent, rounded to a
-// multiple of a step.
+// memoryLimit returns the memory limit, rounded to a multiple of a step, for a heap with the given number of live bytes
+// and GOGC at percent.
 func memoryLimit(live, percent uint64) int64 {
 	const step = softLimit / 16
 	if most := (live + live/3 + 2*step) / step * step; most > softLimit {

@@ -57,7 +57,7 @@ type Config struct {
 	CustomFields   map[string]string `yaml:"custom_fields" doc:"custom fields, stored with the job"`
 	Integrations   integrations      `yaml:"integrations" doc:"services that training reports to"`
 
-	backoff time.Duration // pause before a retry, which tests shorten
+	backoff time.Duration // pause before a retry; tests set a shorter one
 }
 
 // Hyperparameters are sent with the job. The service chooses values for any that are missing.

@@ -141,8 +141,8 @@ func (c *Client) neverBegan(j *Job) bool {
 }
 
 // sameService returns an error if an unsettled submission was sent to a different service. The submission's job
-// wouldn't be found in the current service, and the run would be submitted a second time. Otherwise, sameService
-// records the address of the current service.
+// wouldn't be found in the current service, and the run would be submitted a second time. If there is no such
+// submission, sameService records the address of the current service.
 func (c *Client) sameService(j *Job) error {
 	a, ok := c.Adapter.(trainers.Addressed)
 	if !ok {
