@@ -317,7 +317,7 @@ func (a *Adapter) Find(ctx context.Context, data trainers.DataSet, key string) (
 			}
 		}
 		// If responses lack a page count, the list ends when a page is empty. It also ends when the first page is repeated,
-		// because the service then ignores the page number.
+		// which means that the service ignores the page number.
 		total := p.Pagination.TotalPages
 		if len(p.Data) == 0 || total > 0 && n >= total || p.Data[0].Value.ID == first {
 			return trainers.JobRef{}, false, nil
