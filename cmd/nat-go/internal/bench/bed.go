@@ -20,10 +20,10 @@ import (
 
 // Bed is a folder in which runs are executed and measured.
 type Bed struct {
-	Program string // nat-go
+	Program string // path of nat-go
 	Dir     string
 	Input   string
-	Bytes   int64 // of the input
+	Bytes   int64 // size of the input
 }
 
 // newBed creates a folder below dir and generates an input in it. If dir is empty, it uses an in-memory file system
@@ -58,8 +58,8 @@ func newBed(program, dir string, s Shape) (*Bed, error) {
 // Close removes the folder.
 func (b *Bed) Close() error { return os.RemoveAll(b.Dir) }
 
-// Run executes a run on the input and returns its usage and the size in bytes of the data set it wrote. It removes the
-// data set.
+// Run executes a run on the input and returns its usage and the size in bytes of the data set it wrote. It then removes
+// the data set.
 func (b *Bed) Run(ctx context.Context) (Usage, int64, error) { return b.run(ctx, "--from", b.Input) }
 
 func (b *Bed) run(ctx context.Context, input ...string) (Usage, int64, error) {
@@ -145,11 +145,11 @@ func size(dir string) (n int64) {
 //go:embed time_nat.py
 var natScript []byte
 
-// PythonVariable is the environment variable that names the Python in which NAT is installed (nvidia-nat-core,
-// nvidia-nat-eval, nvidia-nat-nemo-customizer). If it is not set, python3 is tried.
+// PythonVariable is the environment variable that specifies the Python interpreter in whose environment NAT is
+// installed (nvidia-nat-core, nvidia-nat-eval, nvidia-nat-nemo-customizer). If it is not set, python3 is tried.
 const PythonVariable = "NATGO_NAT_PYTHON"
 
-// findPython returns a Python with NAT installed, or "" and the reason why it found none.
+// findPython returns a Python interpreter that can import NAT, or "" and the reason why it didn't find one.
 func findPython(ctx context.Context) (python, why string) {
 	named := os.Getenv(PythonVariable)
 	python = cmp.Or(named, "python3")
@@ -166,8 +166,8 @@ func findPython(ctx context.Context) (python, why string) {
 		cmp.Or(lines[len(lines)-1], err.Error()))
 }
 
-// RunNAT does the same as Run, but with NAT's own code. Its wall time omits Python's start-up and imports, which take
-// several seconds; its processor time includes them.
+// RunNAT does the same as Run, but with NAT's own code. The returned wall time excludes Python's start-up and imports,
+// which take several seconds. The processor time includes them.
 func (b *Bed) RunNAT(ctx context.Context, python string) (Usage, error) {
 	script, out := filepath.Join(b.Dir, "time_nat.py"), filepath.Join(b.Dir, "nat")
 	defer os.RemoveAll(out)

@@ -1,5 +1,5 @@
-// Package bench measures a run from a NAT evaluation's output to a data set, which is the main use of nat-go, on the
-// user's machine.
+// Package bench measures, on the user's machine, a run that turns a NAT evaluation's output into a data set, which is
+// the main use of nat-go.
 //
 // It runs the program itself on generated input, in separate processes, including the builders' process and all
 // checks. Memory is sampled across the process tree, because the kernel reports only per-process peaks. Figures are

@@ -11,14 +11,14 @@ import (
 	"strings"
 )
 
-// Shape is the size of a generated workflow_output.json: every example has Turns turns, each with Candidates candidates
-// for a prompt.
+// Shape is the size of a generated workflow_output.json. Every example has Turns turns, and each turn has a prompt with
+// Candidates candidates.
 type Shape struct {
 	Examples, Turns, Candidates int
 	Seed                        uint64
 }
 
-// Standard is the shape on which NAT was measured. Its file has 88 MiB.
+// Standard is the shape on which NAT was measured. The generated file is 88 MiB.
 var Standard = Shape{Examples: 2000, Turns: 3, Candidates: 8, Seed: 20261120}
 
 // Records returns the number of pairs that a run builds from an input of this shape if no scores are equal.
@@ -34,8 +34,9 @@ var words = []string{
 	"review", "option", "because", "however", "therefore", "customer", "invoice", "database", "query", "result",
 }
 
-// Generate writes a file of the given shape as NAT would: indented by two spaces, with non-ASCII text unescaped. The
-// same shape yields the same bytes. Only one example is in memory at a time, so the file may be larger than memory.
+// Generate writes a file of the given shape. Like NAT, it indents by two spaces and doesn't escape non-ASCII text. The
+// same shape always yields the same bytes. Only one example is in memory at a time, so the file may be larger than
+// memory.
 func Generate(w io.Writer, s Shape) error {
 	g := &generator{shape: s, r: rand.New(rand.NewPCG(s.Seed, 1)), at: 1767225600}
 	out := bufio.NewWriterSize(w, 1<<20)
@@ -61,7 +62,7 @@ func Generate(w io.Writer, s Shape) error {
 type generator struct {
 	shape Shape
 	r     *rand.Rand
-	at    float64 // time of the next step
+	at    float64 // timestamp of the next step
 	buf   []byte
 }
 
@@ -100,7 +101,7 @@ func (g *generator) step(workflow, turn string, prompt []byte, t, c int) {
 		workflow, workflow, g.at, turn, c, c == 0, prompt, output, turn, t, c, score, g.uuid())
 }
 
-// aside returns text of at least n bytes.
+// aside returns text of at least n bytes without appending it to the output.
 func (g *generator) aside(n int) []byte {
 	start := len(g.buf)
 	g.text(n)
@@ -108,7 +109,7 @@ func (g *generator) aside(n int) []byte {
 	return bytes.Clone(g.buf[start:])
 }
 
-// text appends words until there are at least n bytes.
+// text appends words with a total length of at least n bytes.
 func (g *generator) text(n int) {
 	for start := len(g.buf); len(g.buf)-start < n; {
 		if len(g.buf) > start {

@@ -14,7 +14,7 @@ func maxResident(s *os.ProcessState) int64 {
 	if !ok {
 		return 0
 	}
-	if runtime.GOOS == "darwin" { // in bytes on this system
+	if runtime.GOOS == "darwin" { // on macOS, Maxrss is in bytes
 		return int64(r.Maxrss) //nolint:unconvert // its type differs between systems
 	}
 	return int64(r.Maxrss) * 1024 //nolint:unconvert // as above

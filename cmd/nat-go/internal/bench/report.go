@@ -16,9 +16,9 @@ import (
 // Options are the options of Run.
 type Options struct {
 	Program string
-	Dir     string // empty means in memory where possible
+	Dir     string // folder for the input; empty means in memory where possible
 	Shape   Shape
-	Rounds  int     // rounds after an uncounted first one; the median is reported
+	Rounds  int     // number of rounds after a warm-up round; the median is reported
 	Stream  float64 // size in GB of an additional run on input from a pipe; 0 means none
 	JSON    bool
 }
@@ -27,7 +27,7 @@ type Options struct {
 type Report struct {
 	Machine string  `json:"machine"`
 	Input   int64   `json:"input_bytes"`
-	Records int64   `json:"records"` // Shape.Records of the input
+	Records int64   `json:"records"` // result of Shape.Records for the input
 	Rows    int64   `json:"row_bytes"`
 	Results []Line  `json:"results"`
 	OverNAT float64 `json:"times_nat,omitempty"`        // NAT's time divided by nat-go's
@@ -40,7 +40,7 @@ type Report struct {
 // Line is one measurement.
 type Line struct {
 	What             string  `json:"what"`
-	Seconds          float64 `json:"seconds"` // median
+	Seconds          float64 `json:"seconds"` // median of all rounds
 	CPUSeconds       float64 `json:"cpu_seconds,omitempty"`
 	MBPerSecond      float64 `json:"mb_per_s"`
 	RecordsPerSecond float64 `json:"records_per_s"`
@@ -56,7 +56,7 @@ func Run(ctx context.Context, w io.Writer, o Options) error {
 	return Print(w, o.JSON, r, r.print)
 }
 
-// Print prints a report as one JSON object, or with the function print.
+// Print prints a report as one JSON object if asJSON is set, and calls print otherwise.
 func Print(w io.Writer, asJSON bool, report any, print func(io.Writer) error) error {
 	if asJSON {
 		e := json.NewEncoder(w)
@@ -71,7 +71,8 @@ func Machine() string {
 	return fmt.Sprintf("%s/%s, %d cores, %s", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version())
 }
 
-// measureAll measures nat-go, plain writing and NAT, in this order, in every round, and then a stream if requested.
+// measureAll measures nat-go, plain writing and NAT in every round, in this order. If requested, it then measures a run
+// on input from a pipe.
 func measureAll(ctx context.Context, o Options) (*Report, error) {
 	b, err := newBed(o.Program, o.Dir, o.Shape)
 	if err != nil {
@@ -120,7 +121,7 @@ func measureAll(ctx context.Context, o Options) (*Report, error) {
 	return r, nil
 }
 
-// stream adds a run on a large input from a pipe.
+// stream measures a run on a large input from a pipe, and adds the result to the report.
 func (r *Report) stream(ctx context.Context, b *Bed, o Options) error {
 	s := o.Shape.Scaled(o.Stream*1e9, b.Bytes)
 	u, bytes, err := b.RunPipe(ctx, s)
@@ -180,7 +181,7 @@ func (r *Report) print(w io.Writer) error {
 	return err
 }
 
-// Optional formats a number, or returns a dash if it wasn't measured.
+// Optional formats a number, or returns a dash for 0, which means that the value wasn't measured.
 func Optional(format string, v float64) string {
 	if v == 0 {
 		return "-"

@@ -80,7 +80,8 @@ func watch(pid int, stop <-chan struct{}) (peak int64) {
 	}
 }
 
-// find opens the memory statistics of a process and all its descendants in /proc, which only Linux has.
+// find opens the files in /proc with the memory statistics of a process and all its descendants. Only Linux has these
+// files.
 func find(known map[int]*os.File, pid int) {
 	if known[pid] == nil {
 		f, err := os.Open(fmt.Sprintf("/proc/%d/statm", pid))
@@ -108,7 +109,7 @@ func Children(pid int) (out []int) {
 	return out
 }
 
-// resident returns a process's resident memory in bytes according to its statistics, or 0 if it has ended.
+// resident returns the resident memory, in bytes, from an open statm file of a process, or 0 if the process has ended.
 func resident(statm *os.File) int64 {
 	var text [128]byte
 	n, _ := statm.ReadAt(text[:], 0)

@@ -82,8 +82,8 @@ func Plugin(version string) sdk.Plugin {
 		sdk.New(nat, builtin.NewNATCompat))}
 }
 
-// stepsNeeded lists the event types in NAT's output that builders work on, by builder. A configuration that filters
-// them out gets a warning.
+// stepsNeeded maps builders to the event types in NAT's output that they use. A configuration that filters out these
+// events gets a warning.
 var stepsNeeded = map[string][]string{"dpo_traj_builder": {"TTC_END"}}
 
 // Types returns the component types that a configuration may name.
@@ -117,8 +117,8 @@ func Types() config.Types {
 	return t
 }
 
-// Split splits a builder's type: "acme/curriculum" is the builder curriculum of the plugin acme; a type without a
-// slash is built in.
+// Split splits a builder's type into the plugin's name and the builder's name. For example, "acme/curriculum" is the
+// builder curriculum of the plugin acme. A type without a slash belongs to a built-in builder.
 func Split(typ string) (program, builder string) {
 	if program, builder, ok := strings.Cut(typ, "/"); ok {
 		return program, builder

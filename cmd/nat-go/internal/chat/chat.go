@@ -30,8 +30,9 @@ type Answerer interface {
 //
 //	{"ok":false,"error":{"code":"...","message":"...","line":0,"column":0}}
 //
-// with the position in the template if the template refused the request, else 0. Answers from Tokens lack line and
-// column. Answer returns read and write errors. If it refused any requests, it returns a *Refused after the last line.
+// If the template refused the request, line and column are a position in the template. Otherwise, they are 0. Answers
+// from Tokens lack both. Answer returns read and write errors. If it refused any requests, it returns a *Refused after
+// the last line.
 func Answer(a Answerer, in io.Reader, out io.Writer) error {
 	w := bufio.NewWriterSize(out, 1<<16)
 	var dst []byte
@@ -85,7 +86,7 @@ func requests(in io.Reader, flush func() error, answer func(n int, line []byte, 
 	return nil
 }
 
-// Refused is the error for refused requests. The answer to each request gives the reason.
+// Refused is the error if any requests were refused. The answer to each refused request contains the reason.
 type Refused struct{ Refused, Of int }
 
 func (e *Refused) Error() string {
@@ -97,8 +98,8 @@ type invalid struct{ error }
 
 func (e invalid) Unwrap() error { return e.error }
 
-// appendRefusal appends an error answer up to, but not including, its last brace. If placed is set, it includes the
-// line and column.
+// appendRefusal appends an error answer up to, but not including, its last brace. If placed is set, the answer includes
+// the line and column.
 func appendRefusal(dst []byte, err error, placed bool) []byte {
 	code, text, line, column := "bad_request", err.Error(), 0, 0
 	var t *template.Error

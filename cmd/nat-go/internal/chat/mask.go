@@ -68,7 +68,7 @@ type masked struct {
 	turns    []turns.Turn
 	enc      tokenizer.Encoding
 	mask     []bool
-	straddle int   // the first token that spans the edge of a turn or, with Rows, of its filler; -1 if none does
+	straddle int   // index of the first token across the edge of a turn or, with Rows, of filler; -1 means none
 	unstable []int // indices of the messages that the template doesn't render as sampled
 	filler   []chat.Span
 }
@@ -117,8 +117,8 @@ func (m *Mask) examine(line []byte) (*masked, error) {
 	return k, nil
 }
 
-// conversation returns a request's conversation, and the renderer with its variables: the template's own and the
-// request's kwargs, which may include add_generation_prompt.
+// conversation returns a request's conversation, and a renderer with the variables in m.Vars and the request's kwargs.
+// A kwarg add_generation_prompt sets the conversation's field Open instead of a variable.
 func (m *Mask) conversation(line []byte) (*turns.Conversation, *turns.Renderer, error) {
 	q, err := parseRequest(line)
 	if err != nil {
@@ -143,7 +143,7 @@ func (m *Mask) conversation(line []byte) (*turns.Conversation, *turns.Renderer, 
 	return c, r, err
 }
 
-// renderer returns the template's renderer for these variables. It keeps the last one, because consecutive requests
+// renderer returns the template's renderer for the given variables. It keeps the last one, because consecutive requests
 // usually have the same variables.
 func (m *Mask) renderer(vars *pyvalue.Dict) (*turns.Renderer, error) {
 	key, err := pyvalue.Repr(pyvalue.OfDict(vars))
@@ -156,8 +156,8 @@ func (m *Mask) renderer(vars *pyvalue.Dict) (*turns.Renderer, error) {
 	return m.last, nil
 }
 
-// Print reads requests and prints the tokens of each conversation with their owners, and whether, or why not, they
-// are the model's own. It returns the same errors as Answer.
+// Print reads requests and prints the tokens of each conversation with their owners. For each token, it shows whether
+// the token is the model's own or why it isn't. It returns the same errors as Answer.
 func (m *Mask) Print(in io.Reader, out io.Writer, look tokenview.Look) error {
 	t := terminal.For(out)
 	return requests(in, t.Flush, func(n int, line []byte, err error) error {
@@ -192,7 +192,7 @@ func (m *Mask) Print(in io.Reader, out io.Writer, look tokenview.Look) error {
 	})
 }
 
-// notes returns remarks on facts that the tokens themselves don't show.
+// notes returns remarks on problems that aren't visible in the list of tokens.
 func (k *masked) notes() (notes []string) {
 	if k.straddle >= 0 {
 		notes = append(notes, fmt.Sprintf("token %d crosses the edge of a turn", k.straddle))
@@ -204,7 +204,7 @@ func (k *masked) notes() (notes []string) {
 	return notes
 }
 
-// side returns the conversation token by token.
+// side returns the tokens of a conversation for printing.
 func (m *Mask) side(k *masked) (*tokenview.Side, error) {
 	s := &tokenview.Side{}
 	spans := slices.Collect(turns.Fields(&k.res))
@@ -238,7 +238,8 @@ func (m *Mask) side(k *masked) (*tokenview.Side, error) {
 	return s, nil
 }
 
-// whyUntrained explains why a token in a turn is not trained on: the template inserted it, or it spans the turn's edge.
+// whyUntrained explains why a token in a turn is not trained on. Either the template inserted the token, or the token
+// spans the turn's edge.
 func whyUntrained(t *turns.Turn, at int) string {
 	if slices.ContainsFunc(t.Filler, func(f chat.Span) bool { return at >= f.Start && at < f.End }) {
 		return batch.Filler

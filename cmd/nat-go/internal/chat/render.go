@@ -14,7 +14,7 @@ import (
 // Render is an Answerer. Its answers contain the text that a template renders.
 //
 // A request is {"messages", "tools"?, "kwargs"?, "add_generation_prompt"?}. Unless Normalise is set, the conversation
-// is rendered as in transformers: the aliases of reasoning are added, and nothing else is changed. An answer contains
+// is rendered as in transformers, with the aliases of reasoning added and nothing else changed. An answer contains
 //
 //	"text":"...","spans":[{"start","end","message","field"},...],"generations":[[start,end],...]
 //
@@ -22,7 +22,7 @@ import (
 // tools. generations is present if the template marks the model's own text.
 type Render struct {
 	Now       time.Time // the time that strftime_now returns
-	Normalise bool      // prepare messages as for traces (template.Conversation)
+	Normalise bool      // whether to prepare messages as for traces (template.Conversation)
 
 	tmpl    *template.Template
 	room    template.Room // reused, because each answer is written before the next render

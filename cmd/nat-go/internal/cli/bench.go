@@ -70,7 +70,7 @@ func newBenchKernelsCmd() *cobra.Command {
 // requirePositive rejects flags with a value below 1.
 func requirePositive(cmd *cobra.Command, flags ...string) error {
 	for _, name := range flags {
-		text := cmd.Flag(name).Value.String() // [1,2] for several
+		text := cmd.Flag(name).Value.String() // a list is formatted as [1,2]
 		for n := range strings.FieldsFuncSeq(text, func(r rune) bool { return strings.ContainsRune("[,]", r) }) {
 			if strings.HasPrefix(n, "-") || n == "0" {
 				return exit.Usagef("--%s %s: must be at least 1", name, n)

@@ -25,7 +25,7 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// withPlugins adds the flags that select plugins: by a configuration, or by a program's path.
+// withPlugins adds the flags of commands whose argument can be a configured plugin or the path of a plugin program.
 func withPlugins(cmd *cobra.Command) *cobra.Command {
 	cmd.Flags().String("config-file", "", "configuration whose plugins are used, in addition to the installed ones")
 	cmd.Flags().StringArray("arg", nil, "argument to pass to a plugin program that is given as a path (repeatable)")
@@ -47,7 +47,7 @@ func pluginsOf(cmd *cobra.Command, configFile string) (*inspect.Catalog, error) 
 	return c, err
 }
 
-// findPlugin finds a plugin by its program's path, or by its name in the catalog.
+// findPlugin finds a plugin by the path of its program or by its name in the catalog.
 func findPlugin(cmd *cobra.Command, name string) (*inspect.Named, error) {
 	if n, err := inspect.Program(name, repeatable(cmd, "arg")); n != nil || err != nil {
 		return n, err
@@ -205,7 +205,7 @@ func newBuildersVerifyCmd() *cobra.Command {
 	return cmd
 }
 
-// options returns the plugin, the checks and their inputs.
+// options returns the options for verifying the plugin that program names.
 func (f *verifyFlags) options(cmd *cobra.Command, program string) (host.VerifyOptions, error) {
 	named, err := findPlugin(cmd, program)
 	if err != nil {
@@ -236,7 +236,7 @@ func (f *verifyFlags) options(cmd *cobra.Command, program string) (host.VerifyOp
 	return opt, nil
 }
 
-// verifyPlugin runs the checks. On a terminal it shows the name of the last one completed.
+// verifyPlugin runs the checks. On a terminal, it shows the name of the last completed check.
 func verifyPlugin(cmd *cobra.Command, opt host.VerifyOptions) (*host.VerifyReport, error) {
 	var done func(host.CheckResult)
 	if !asJSON(cmd) && terminal.Is(cmd.ErrOrStderr()) {

@@ -98,7 +98,8 @@ func loadTokenizer(path string) (*tokenizer.Tokenizer, error) {
 	return t, exit.Default(exit.Usage, err)
 }
 
-// answerFile calls answer with the request file at path, or standard input, and with standard output.
+// answerFile calls answer to read requests from the file at path, or from standard input if path is -, and to write to
+// standard output.
 func answerFile(cmd *cobra.Command, path string, answer func(in io.Reader, out io.Writer) error) error {
 	in := cmd.InOrStdin()
 	if path != "-" && path != "/dev/stdin" {
@@ -112,7 +113,7 @@ func answerFile(cmd *cobra.Command, path string, answer func(in io.Reader, out i
 	return exit.Default(exit.Failed, answer(in, cmd.OutOrStdout()))
 }
 
-// answerLines answers a file of requests, one per line, with a line for each.
+// answerLines reads a file with one request per line, and writes one answer line for each.
 func answerLines(cmd *cobra.Command, a chat.Answerer, path string) error {
 	return answerFile(cmd, path, func(in io.Reader, out io.Writer) error { return chat.Answer(a, in, out) })
 }
@@ -157,7 +158,8 @@ func newChatMaskCmd() *cobra.Command {
 	return cmd
 }
 
-// newMask compiles a chat template for a tokenizer: a file, one of the tokenizer's templates by name, or its default.
+// newMask compiles a chat template for a tokenizer. source is a template file or the name of one of the tokenizer's
+// templates; empty means the tokenizer's default.
 func newMask(tok *tokenizer.Tokenizer, source, now string) (*chat.Mask, error) {
 	at, err := collator.ParseTemplateTime(now)
 	if err != nil {
@@ -218,8 +220,8 @@ func newChatProbeCmd() *cobra.Command {
 	return cmd
 }
 
-// probeVars returns the variables for a template without a tokenizer: common special tokens, and the user's variables,
-// which override them.
+// probeVars returns the variables for a template without a tokenizer. They are common special tokens and the user's
+// variables, which take precedence.
 func probeVars(kwargs string) (*pyvalue.Dict, error) {
 	vars := &pyvalue.Dict{}
 	for _, v := range [][2]string{{"bos", "<s>"}, {"eos", "</s>"}, {"unk", "<unk>"}, {"pad", "<pad>"}} {

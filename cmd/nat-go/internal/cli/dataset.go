@@ -126,7 +126,8 @@ func renderer(path string) (*turns.Renderer, error) {
 	return r, err
 }
 
-// measure returns the statistics of the records in the run at path, or of the rows there, for each format.
+// measure returns the statistics of the records in the run at path. If path isn't a run, it returns statistics of the
+// rows there for each format.
 func measure(path string, render *turns.Renderer, limits dataset.Limits) ([]*dataset.Stats, error) {
 	if p, err := findRun(path); err == nil {
 		s, err := p.Measure(render, os.TempDir())
@@ -186,7 +187,7 @@ func verify(p *dataset.Place) (*dataset.Report, error) {
 	manifest, why := p.Run.ReadManifest()
 	var written []runfolder.Written
 	if why == nil {
-		written = append([]runfolder.Written{}, manifest.Dataset...) // not nil even if the run wrote no rows
+		written = append([]runfolder.Written{}, manifest.Dataset...) // must not be nil even if the run didn't write any rows
 	}
 	r, err := dataset.Verify(p, written, os.TempDir())
 	if err != nil {
@@ -388,10 +389,11 @@ func convert(
 		return c, exit.Default(exit.Environment, err)
 	}
 	c, err := dataset.ConvertRows(ctx, from.Texts()[0], to, o, output)
-	return c, exit.Default(exit.Failed, err) // most likely because a row can't be read
+	return c, exit.Default(exit.Failed, err) // the cause is most likely a row that can't be read
 }
 
-// convertible returns the run at path, or the rows there. Rows must be in a single format, and need an output folder.
+// convertible returns the run at path or, if path isn't a run, the rows there. Rows must be in a single format, and
+// need an output folder.
 func convertible(path, output string, limits dataset.Limits) (*dataset.Place, error) {
 	if run, err := findRun(path); err == nil {
 		return run, nil
@@ -400,7 +402,7 @@ func convertible(path, output string, limits dataset.Limits) (*dataset.Place, er
 	if err != nil {
 		return nil, err
 	}
-	p.Run = "" // convert a run without its record log as plain rows
+	p.Run = "" // a run whose record log is missing is converted as plain rows
 	switch texts := p.Texts(); {
 	case len(texts) > 1:
 		return nil, exit.Usagef("%s holds rows in several formats: specify the folder of one, such as %s", path, texts[0].Dir)

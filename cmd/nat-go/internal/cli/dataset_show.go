@@ -232,7 +232,7 @@ func (p *viewPrinter) print(v show.View) error {
 func (p *viewPrinter) drops(cmd *cobra.Command, run runfolder.Folder, q dataset.Query) error {
 	var drops []ledger.Drop
 	var views []show.View
-	missing := map[dropped][]int{} // indices of the views without messages, by example
+	missing := map[dropped][]int{} // indices of the views without messages, keyed by example
 	err := dataset.EachDrop(run.Dropped(), q, func(d ledger.Drop) error {
 		if of := (dropped{d.Run, d.Example}); d.Example != "" {
 			missing[of] = append(missing[of], len(drops))

@@ -221,7 +221,7 @@ func withOutputDirs(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// outputDirs returns the folders that contain runs. A command without the flag has the default ones.
+// outputDirs returns the folders that contain runs. For a command without the flag, it returns the default folders.
 func outputDirs(cmd *cobra.Command) []string {
 	if dirs := repeatable(cmd, "output-dir"); dirs != nil {
 		return dirs
@@ -229,7 +229,7 @@ func outputDirs(cmd *cobra.Command) []string {
 	return defaultOutputDirs
 }
 
-// loadJob finds a run, which may be an id in one of the output folders, and reads its job.
+// loadJob finds a run, given by its path or by its id in one of the output folders, and reads the run's job.
 func loadJob(cmd *cobra.Command, run string) (runfolder.Folder, *jobs.Job, error) {
 	dir, err := runfolder.Find(run, outputDirs(cmd)...)
 	if err != nil {
@@ -305,15 +305,15 @@ func describeJob(dir runfolder.Folder, j *jobs.Job) string {
 	return s
 }
 
-// closeAdapter closes an adapter if it has a method for that.
+// closeAdapter closes an adapter if it has a Close method.
 func closeAdapter(a trainers.Adapter) {
 	if c, ok := a.(interface{ Close() }); ok {
 		c.Close()
 	}
 }
 
-// printUpdates returns a function that prints a job's updates: every change of state, and other updates at most every
-// 10 seconds.
+// printUpdates returns a function that prints a job's updates. It prints every change of state, and other updates at
+// most every 10 seconds.
 func printUpdates(w io.Writer) func(jobs.Update) {
 	var last time.Time
 	var state trainers.State
@@ -328,7 +328,7 @@ func printUpdates(w io.Writer) func(jobs.Update) {
 // leaveSignals are the signals that end a command early.
 var leaveSignals = []os.Signal{os.Interrupt, syscall.SIGTERM}
 
-// leaveOnSignals treats these signals as requests to leave a job running, until stop is called.
+// leaveOnSignals treats leaveSignals as requests to leave a job running, until stop is called.
 func leaveOnSignals(cmd *cobra.Command) (leave *jobs.Leave, stop func()) {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, leaveSignals...)

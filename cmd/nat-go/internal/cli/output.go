@@ -145,20 +145,20 @@ func colored(w io.Writer) bool {
 	return terminal.Is(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
 
-// progress shows the progress of a run, on a terminal as a single line that is overwritten, elsewhere as a line every
-// 10 s.
+// progress shows the progress of a run. On a terminal, it overwrites a single line. Elsewhere, it prints a line every
+// 10 seconds.
 type progress struct {
-	mu    sync.Mutex // an upload reports from its own goroutine
+	mu    sync.Mutex // needed because an upload reports its progress from another goroutine
 	w     io.Writer
 	now   func() time.Time
-	width func() int // columns of the terminal, which may change; 0 means not a terminal
+	width func() int // current width of the terminal in columns; 0 means that w isn't a terminal
 	quiet bool
 	last  time.Time
 	asked time.Time // when the system was last queried for the width
 	shown bool
 	step  string // the current step
 	began time.Time
-	from  int64 // amount already done when the step began; not 0 if the run is resumed
+	from  int64 // amount already done when the step began, which isn't 0 in a resumed run
 }
 
 const (
@@ -187,7 +187,7 @@ func (p *progress) show(s stage.Progress) {
 		p.step, p.began, p.from = s.Step, now, s.Done
 	}
 	if now.Sub(p.last) < terminalEvery || now.Sub(p.asked) < terminalEvery {
-		return // querying the terminal's width takes a system call
+		return // avoid the system call that queries the terminal's width
 	}
 	p.asked = now
 	width, every := p.width(), lineEvery

@@ -35,7 +35,7 @@ func newExplainCmd() *cobra.Command {
 		Short: "Explain a drop reason or finding code, and say what to do about it",
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			pages, err := explain.Find(strings.Join(args, "")) // at most one
+			pages, err := explain.Find(strings.Join(args, "")) // args has at most one element
 			if err != nil {
 				return exit.With(exit.Usage, err)
 			}
@@ -169,11 +169,11 @@ func (s *formatsScreen) recipes() {
 // feed describes the part of a record that a trainer trains on, for one kind of record in one format.
 type feed struct {
 	Record   string `json:"record"`
-	Format   string `json:"format"` // a text format by name, or a channel of token batches
+	Format   string `json:"format"` // name of a text format or of a channel of token batches
 	Trainer  string `json:"trainer"`
 	Trains   string `json:"trains"`   // the tokens in the trainer's loss
 	Lost     string `json:"lost"`     // parts of the record that the format can't hold
-	Verified string `json:"verified"` // how this was verified
+	Verified string `json:"verified"` // how the other fields were verified
 }
 
 //go:embed feeds.yaml

@@ -26,7 +26,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/explain"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
-	_ "github.com/nat-go/nat-go/cmd/nat-go/internal/heapstart" // see there
+	_ "github.com/nat-go/nat-go/cmd/nat-go/internal/heapstart" // delays the first garbage collection
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/internal/secret"
@@ -166,8 +166,9 @@ func each(c *cobra.Command, do func(*cobra.Command)) {
 	}
 }
 
-// repeatable returns the values of a repeatable flag, or nil if the command doesn't have it. It avoids
-// GetStringArray, which formats and parses the values as CSV, and so loses an empty value and changes line breaks.
+// repeatable returns the values of a repeatable flag, or nil if the command doesn't have it. It doesn't use
+// GetStringArray, because that method formats and parses the values as CSV, which loses an empty value and changes line
+// breaks.
 func repeatable(cmd *cobra.Command, name string) []string {
 	if f := cmd.Flags().Lookup(name); f != nil {
 		if list, ok := f.Value.(pflag.SliceValue); ok {
@@ -355,8 +356,9 @@ func codeValues(*cobra.Command) (out []string) {
 	return out
 }
 
-// runValues returns the run folders in the output folders. Within each output folder, they are in descending order of
-// name, which is usually the newest first, because a run id begins with the time unless the user chose it.
+// runValues returns the run folders in the output folders. Within each output folder, runs are sorted by name in
+// descending order. Usually, the newest run comes first, because a run id begins with the time unless the user chose
+// it.
 func runValues(cmd *cobra.Command) []string {
 	folders, _ := runfolder.List(outputDirs(cmd)...)
 	out := lists.Map(folders, func(f runfolder.Folder) string { return filepath.Clean(string(f)) })

@@ -43,7 +43,7 @@ func newCollateCmd() *cobra.Command {
 }
 
 // newPluginServeCmd returns the command that serves the built-in builders to the nat-go process that started this
-// program. The command exits the program.
+// program. The command ends by exiting the program.
 func newPluginServeCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:                builtin.ServeCommand,

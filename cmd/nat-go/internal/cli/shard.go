@@ -64,7 +64,7 @@ func (c *localPlan) withOriginalPath(err error) error {
 	return c.remote.RewriteError(c.dir, err)
 }
 
-// restoreSummary makes the same replacement in the strings of a summary.
+// restoreSummary replaces the path of a plan's copy in the strings of a summary, as withOriginalPath does in an error.
 func (c *localPlan) restoreSummary(s *finetune.Summary) {
 	if c.remote == nil || s == nil {
 		return
@@ -119,9 +119,9 @@ func planArg(args []string) shards.Folder {
 	return shards.Find(args[0])
 }
 
-// withFinalCode returns err with the exit code that makes a scheduler not retry the shard, if a retry would fail
-// again because the plan, the configuration or the inputs are invalid. A system error or a missing file gets the code
-// for the environment, because the next attempt may succeed.
+// withFinalCode returns err with the exit code that tells a scheduler not to retry the shard if a retry would fail
+// because the plan, the configuration or the inputs are invalid. A system error or a missing file gets the code for the
+// environment, because the next attempt may succeed.
 func withFinalCode(err error) error {
 	var errno syscall.Errno
 	switch code := exit.Code(err); {

@@ -99,7 +99,7 @@ func readPlan(ctx context.Context, dir shards.Folder) (plan *shards.Plan, err er
 	return plan, err
 }
 
-// scripts are the scripts for an engine.
+// scripts generates the scripts for an engine.
 type scripts interface {
 	Files(engines.Run) ([]engines.File, error)
 }

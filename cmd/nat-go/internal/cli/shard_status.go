@@ -30,7 +30,7 @@ func newShardStatusCmd() *cobra.Command {
 			}
 			if perTask > 1 {
 				missing := states[len(states)-1].Missing
-				for i := range missing { // the array task that builds the shard
+				for i := range missing { // replace the shard's number with the number of the array task that builds it
 					missing[i] /= perTask
 				}
 				fmt.Fprintln(cmd.OutOrStdout(), shards.Array(missing))
@@ -46,7 +46,7 @@ func newShardStatusCmd() *cobra.Command {
 	return cmd
 }
 
-// shardStates examines a plan's shards: in one stage or, if stage is empty, in all stages up to the first that isn't
+// shardStates examines a plan's shards in one stage or, if stage is empty, in all stages up to the first that isn't
 // done. For a plan in object storage, it downloads the shards' manifests.
 func shardStates(ctx context.Context, dir shards.Folder, stage string) (p *shards.Plan, s []*shards.State, err error) {
 	err = withPlan(ctx, dir, "", func(c *localPlan) (err error) {
@@ -87,7 +87,7 @@ func lookAt(ctx context.Context, c *localPlan, stage string) (*shards.Plan, []*s
 		if err != nil {
 			return nil, nil, exit.With(exit.Failed, err)
 		}
-		if states = append(states, s); len(s.Missing) > 0 { // the next stage waits for this one
+		if states = append(states, s); len(s.Missing) > 0 { // later stages can't start before this one is done
 			break
 		}
 	}

@@ -71,7 +71,7 @@ func (c *storedCopies) copy(ctx context.Context, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	to := filepath.Join(c.dir, strconv.Itoa(len(c.names)), path.Base(name)) // names may repeat
+	to := filepath.Join(c.dir, strconv.Itoa(len(c.names)), path.Base(name)) // base names may repeat
 	if err := os.Mkdir(filepath.Dir(to), 0o700); err != nil {
 		return "", err
 	}

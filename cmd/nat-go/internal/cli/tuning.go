@@ -30,8 +30,8 @@ const (
 	standardFloor = 16 << 20
 	// runFloor is the size up to which a run's heap may always grow, unless the input is small.
 	runFloor = 36 << 20
-	// shardFloor is the floor for the commands that plan, build and merge shards. They are limited by processors rather
-	// than by memory, and a larger floor reduces the number of collections.
+	// shardFloor is the floor for the commands that plan, build and merge shards. These commands are limited by processors
+	// rather than by memory, and a larger floor reduces the number of collections.
 	shardFloor   = 64 << 20
 	shardPercent = 100
 )
@@ -109,7 +109,7 @@ func tune() {
 // gcPercent returns a value for GOGC, rounded up to a multiple of a step. It lets the heap grow by the given percentage
 // of live+slack bytes, or to floor bytes if that is more.
 func gcPercent(live, percent, floor uint64) uint64 {
-	const step, least = 5, 4 << 20 // the runtime's own minimum heap
+	const step, least = 5, 4 << 20 // least is the runtime's minimum heap size
 	live = max(live, least)
 	grow := (live + slack) / 100 * percent
 	if live+grow < floor {
@@ -118,7 +118,8 @@ func gcPercent(live, percent, floor uint64) uint64 {
 	return (grow*100/live + step - 1) / step * step
 }
 
-// memoryLimit returns the memory limit, in steps, for a heap with the given number of live bytes and GOGC at percent.
+// memoryLimit returns the memory limit, rounded to a multiple of a step, for a heap with the given number of live bytes
+// and GOGC at percent.
 func memoryLimit(live, percent uint64) int64 {
 	const step = softLimit / 16
 	if most := (live + live/3 + 2*step) / step * step; most > softLimit {
@@ -135,10 +136,10 @@ const collatePercent = 240
 // whileCollating tunes the runtime for building token rows, until the function it returns is called.
 //
 // The workers spend most of their time in the tokenizer library. A call into the library holds one of the runtime's
-// processors (GOMAXPROCS). If none is idle, the runtime's monitor takes the processor away after 20 microseconds,
-// even if it isn't needed elsewhere. The worker then waits to get it back, and the monitor, which otherwise sleeps,
-// keeps interrupting the workers' cores. whileCollating therefore adds half as many processors as there are workers.
-// The garbage collector may use up to a quarter of them all.
+// processors (GOMAXPROCS). If none is idle, the runtime's monitor takes the processor away after 20 microseconds, even
+// if it isn't needed elsewhere. The worker then waits to get it back, and the monitor, which otherwise sleeps, keeps
+// interrupting the workers' cores. whileCollating therefore adds half as many processors as there are workers. The
+// garbage collector may use up to a quarter of all processors.
 func whileCollating() (done func()) {
 	collector.Lock()
 	percent, floor := collector.percent, collector.floor

@@ -15,7 +15,7 @@ import (
 // Mode selects the program whose behaviour a run reproduces.
 type Mode string
 
-// The modes: nat-go's own, and NAT's.
+// The supported modes.
 const (
 	Own Mode = ""
 	NAT Mode = "nat"
@@ -84,8 +84,8 @@ func (m Mode) Gates() bool { return m != NAT }
 // ExplainsEmpty reports whether a run without records checks for a misspelt step name, which NAT doesn't do.
 func (m Mode) ExplainsEmpty() bool { return m != NAT }
 
-// Rules returns the rules that curation applies if r was requested. NAT ignores contradictions and splits by position;
-// it drops duplicates and draws a sample as specified by r.
+// Rules returns the rules that curation applies if r was requested. NAT ignores contradictions and splits by position.
+// In both modes, duplicates are dropped and a sample is drawn as specified by r.
 func (m Mode) Rules(r curate.Rules) curate.Rules {
 	if m == NAT {
 		r.Contradictions = false
@@ -106,7 +106,7 @@ func (m Mode) WritesItself(format string) (bool, error) {
 	return true, nil
 }
 
-// FailedRun describes to the user, in a clause, how a failed collection run is treated.
+// FailedRun returns a clause for messages that describes how a failed collection run is treated.
 func (m Mode) FailedRun() string {
 	if m == NAT {
 		return "it is dropped as a whole, as in NAT"

@@ -1,4 +1,4 @@
-// Package compat contains all differences of a run that matches NAT byte for byte: in how it reads its input, which
-// builder builds the pairs, how the pairs are curated, and in the files that only NAT writes. A run gets these
-// decisions from its Mode.
+// Package compat contains every difference between a normal run and a run that matches NAT byte for byte. The
+// differences concern how the input is read, which builder builds the pairs, how the pairs are curated, and which of
+// NAT's files are written. A run queries its Mode for these decisions.
 package compat

@@ -29,9 +29,9 @@ type History struct {
 	groups  int64            // number of examples that yielded records or, in NAT's mode, pairs
 }
 
-// Pairs is the pair builder whose metrics a history contains. Its Name is empty if the run has none.
+// Pairs is the pair builder whose metrics a history contains. If the run doesn't have a pair builder, Name is empty.
 type Pairs struct {
-	Name   string // under trajectory_builders
+	Name   string // name of the builder's entry in trajectory_builders
 	Config *dpo.Config
 }
 
@@ -161,7 +161,7 @@ type final struct {
 type finalSummary struct {
 	Trajectories int64    `json:"total_trajectories"`
 	Pairs        int64    `json:"total_dpo_pairs"`
-	AvgReward    *float64 `json:"avg_reward"` // null unless finite
+	AvgReward    *float64 `json:"avg_reward"` // null if the average isn't finite
 }
 
 // HasFinal reports whether final_metrics.json already describes this outcome.
@@ -181,7 +181,7 @@ func (h *History) WriteFinal(folder runfolder.Folder, status trainers.JobStatus,
 		Runs: len(h.runs), Job: ref.Metadata,
 	}
 	f.Groups = h.groups
-	if h.mode == NAT { // NAT counts the examples of every collection run, with or without pairs
+	if h.mode == NAT { // NAT also counts the examples of collection runs without pairs
 		f.Groups = 0
 		for _, m := range h.metrics {
 			f.Groups += m.TotalExamples
@@ -247,8 +247,8 @@ func (c *collectionRun) line(runID, stamp string) []byte {
 	return append(b, '}')
 }
 
-// builderMetrics is the object that NAT's builder logs for a collection run, in dpo_trajectory_builder_<run
-// id>.jsonl. Its run id is the run's id with a suffix: <run id>_run<k>.
+// builderMetrics is the object that NAT's builder logs for a collection run, in dpo_trajectory_builder_<run id>.jsonl.
+// The object's run_id is the run's id followed by a suffix, <run id>_run<k>.
 type builderMetrics struct {
 	Timestamp string        `json:"timestamp,omitempty"`
 	RunID     string        `json:"run_id"`

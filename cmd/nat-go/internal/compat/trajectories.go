@@ -15,9 +15,10 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// WriteTrajectories writes trajectories.json, trajectories_run1.json, trajectories_run2.json, ...: one file for each
-// group in the log, which has one group per collection run that didn't fail. If d keeps any records, WriteTrajectories
-// also writes submitted.json, which contains only these; d may be nil. It writes nothing unless m is NAT.
+// WriteTrajectories writes trajectories.json, trajectories_run1.json, trajectories_run2.json and so on, one file for
+// each group in the log. The log has one group for each collection run that didn't fail. If d isn't nil and keeps any
+// records, WriteTrajectories also writes submitted.json, which contains only those records. Unless m is NAT, it doesn't
+// write anything.
 func (m Mode) WriteTrajectories(dir, log, runID string, d *curate.Decisions) error {
 	if m != NAT {
 		return nil

@@ -27,22 +27,22 @@ var askTRL []byte
 // Trainer is a trainer to query, with the Python in which it is installed.
 type Trainer struct {
 	Python  string        // path or name of the interpreter
-	Timeout time.Duration // for one question
+	Timeout time.Duration // time limit for each input
 	// Settings are the trainer's settings (SFTConfig, DPOConfig) that differ from its defaults.
 	Settings  map[string]any
-	Tokenizer string // folder
+	Tokenizer string // folder of the tokenizer
 	Template  string // source of the chat template
 }
 
 // Limits on a script's answer.
 const (
-	maxAnswer  = 64 << 20  // bytes in a line
-	maxAnswers = 512 << 20 // bytes in all
-	maxStderr  = 4 << 10   // bytes kept from the end of the script's standard error
+	maxAnswer  = 64 << 20  // maximum size of a line in bytes
+	maxAnswers = 512 << 20 // maximum total size in bytes
+	maxStderr  = 4 << 10   // number of bytes kept from the end of the script's standard error
 )
 
-// granted lists the environment variables that the script inherits. They let Python find its packages, and don't
-// contain credentials.
+// granted lists the environment variables that the script inherits. These variables let Python find its packages, and
+// don't contain credentials.
 var granted = []string{
 	"PATH", "HOME", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH",
 	"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "CONDA_PREFIX",
@@ -64,12 +64,12 @@ type answer struct {
 // asked is the trainer's answer for an input.
 type asked struct {
 	versions map[string]string
-	sides    map[int][]Side // by row, from 0; rows that the trainer omits are missing
+	sides    map[int][]Side // keyed by row number, starting at 0; rows that the trainer omits are missing
 	notes    []string
 	done     bool
 }
 
-// errAnswered is the cause for killing a script whose answer is complete or invalid.
+// errAnswered is the reason given for killing a script whose answer is complete or invalid.
 var errAnswered = errors.New("already answered")
 
 // ask makes the trainer tokenise an input's rows. scratch is an empty folder.
@@ -105,7 +105,7 @@ func (t *Trainer) ask(ctx context.Context, in *Input, scratch string) (*asked, e
 	}
 	defer context.AfterFunc(ctx, func() { p.Kill(ctx.Err()) })()
 	go func() {
-		_, _ = p.Stdin.Write(append(question, '\n')) // a script that doesn't read its input doesn't answer
+		_, _ = p.Stdin.Write(append(question, '\n')) // if the write fails, the missing answer is reported
 		p.Stdin.Close()
 	}()
 	<-answered // wait: when ctx is done, the script is killed and its output ends
@@ -130,8 +130,8 @@ func (t *Trainer) ask(ctx context.Context, in *Input, scratch string) (*asked, e
 	return a, nil
 }
 
-// numbered returns the rows as JSON lines, with an additional column for their numbers, which identify the answers,
-// because a trainer may drop rows.
+// numbered returns the rows as JSON lines with an additional column for the row number. The number matches answers to
+// rows, because a trainer may drop rows.
 func (in *Input) numbered() []byte {
 	var b bytes.Buffer
 	for _, r := range in.rows {

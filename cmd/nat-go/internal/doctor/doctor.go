@@ -27,7 +27,7 @@ type Compared struct {
 	Method method `json:"method"`
 	Rows   int    `json:"rows"`
 	Same   int    `json:"same"`
-	// numbers of the differing rows, counted from 1, as in the other fields
+	// numbers of the rows that differ; in all fields, row numbers start at 1
 	Differ      []int        `json:"differ"`
 	Refused     []refused    `json:"refused,omitempty"`     // rows that the collator rejects
 	LeftOut     []int        `json:"left_out,omitempty"`    // rows that the trainer omits
@@ -54,7 +54,7 @@ func (r *Report) Sound() bool {
 }
 
 // compare compares an input's rows as tokenised by the trainer and by nat-go. It also returns the versions of the
-// trainer and its libraries. detail is the number of a row to show token by token, from 1, or 0 for none.
+// trainer and its libraries. detail is the number of a row to show token by token, starting at 1; 0 means none.
 func compare(
 	ctx context.Context, t *Trainer, cfg collator.Config, in *Input, detail int,
 ) (*Compared, map[string]string, error) {
@@ -119,8 +119,8 @@ type token struct {
 	ID       int32  `json:"id"`
 	Text     string `json:"text"`
 	Class    string `json:"class"`    // the token's kind in nat-go's row
-	Trainer  string `json:"trainer"`  // trained, context, absent
-	Ours     string `json:"ours"`     // trained, context, absent
+	Trainer  string `json:"trainer"`  // one of the roles below
+	Ours     string `json:"ours"`     // one of the roles below
 	Position [2]int `json:"position"` // index in the trainer's sequence and in nat-go's; -1 if the token isn't there
 }
 
@@ -142,10 +142,10 @@ const (
 // difference counts the tokens of one class that have the same kind of difference.
 type difference struct {
 	Kind    string `json:"kind"`
-	Class   string `json:"class"`   // kind of the tokens, in words
+	Class   string `json:"class"`   // kind of the tokens in nat-go's row
 	Trained bool   `json:"trained"` // whether the trainer's row or nat-go's trains on the tokens
 	Tokens  int    `json:"tokens"`
-	Rows    []int  `json:"rows"` // row numbers, from 1
+	Rows    []int  `json:"rows"` // row numbers, starting at 1
 }
 
 // sideTokens holds the aligned tokens of one side of a row.
@@ -154,7 +154,7 @@ type sideTokens struct {
 	Tokens []token `json:"tokens"`
 }
 
-// match aligns the trainer's sequence with nat-go's.
+// match aligns the trainer's token sequence with nat-go's.
 func match(theirs, ours Side) []token {
 	inTheirs, inOurs := make([]bool, len(theirs.IDs)), make([]bool, len(ours.IDs))
 	show.Diff(theirs.IDs, ours.IDs, inTheirs, inOurs)

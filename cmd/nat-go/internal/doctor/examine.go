@@ -25,12 +25,12 @@ import (
 // trainers lists the trainers that can be queried.
 var trainers = []string{"trl"}
 
-// PythonVariable is the environment variable that specifies the Python in which trainers are installed.
+// PythonVariable is the environment variable that specifies the Python interpreter for which trainers are installed.
 const PythonVariable = "NATGO_TRAINER_PYTHON"
 
 // Request is a request to examine inputs.
 type Request struct {
-	Trainer   string   // trl
+	Trainer   string   // name of the trainer, such as "trl"
 	Paths     []string // run folders and row files
 	Tokenizer string   // folder of the model to be trained; empty means the run's
 	// template file, or the name of one of the tokenizer's templates; empty means the run's or the tokenizer's default
@@ -39,8 +39,8 @@ type Request struct {
 	Python   string        // path of the interpreter; empty means the value of PythonVariable, else python3
 	Settings []string      // settings for the trainer's config, as NAME=VALUE
 	Rows     int           // number of rows per file, from 1 to MaxRows
-	Row      int           // row of each input to show token by token, from 1; 0 means none
-	Timeout  time.Duration // for each input
+	Row      int           // row of each input to show token by token, starting at 1; 0 means none
+	Timeout  time.Duration // time limit for each input
 	Load     func(tokenizer string) (*tokenizer.Tokenizer, error)
 }
 

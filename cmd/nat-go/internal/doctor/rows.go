@@ -34,7 +34,7 @@ const (
 	dpo method = "dpo"
 )
 
-// sideNames lists the sequences in a row by method.
+// sideNames maps methods to the names of the sequences in a row.
 var sideNames = map[method][]string{sft: {"row"}, dpo: {"chosen", "rejected"}}
 
 // MaxRows is the maximum number of rows examined per input.
@@ -42,16 +42,16 @@ const MaxRows = 100
 
 const maxRowBytes = 64 << 20
 
-// Input holds rows to compare: the first ones of a file, or of a run's token batches.
+// Input holds rows to compare, which are the first rows of a file or of a run's token batches.
 type Input struct {
 	Name   string // the file, or the folder of a run's sft batches
 	Method method
 	rows   []*row
 }
 
-// row is a row in three forms: as given to the trainer, as given to the collator, and as tokenised by nat-go.
+// row holds a row as given to the trainer, as given to the collator, and as tokenised by nat-go.
 type row struct {
-	number int    // position in the input, from 0
+	number int    // index in the input
 	line   []byte // a JSON object
 	item   *collator.Item
 	roles  [][]string // roles of each side's messages
@@ -169,8 +169,8 @@ func (r *row) readPreference(raw json.Raw) error {
 	return r.setItem(raw, rec)
 }
 
-// readDemonstration reads a conversation whose assistant messages are trained on: all of them, or only the ones in
-// the completion.
+// readDemonstration reads a conversation from messages, or from a prompt and a completion. In the first case, all
+// assistant messages are trained on. In the second case, only the completion is.
 func (r *row) readDemonstration(raw json.Raw) error {
 	d := &builders.Demonstration{Weight: 1}
 	rec := &builders.Resolved{Record: d}
@@ -198,7 +198,7 @@ func (r *row) readDemonstration(raw json.Raw) error {
 	return r.setItem(raw, rec)
 }
 
-// setItem sets the item from which nat-go's row is built: a record with the row's tools.
+// setItem sets the item from which nat-go's row is built. The item is the record rec with the row's tools.
 func (r *row) setItem(raw json.Raw, rec *builders.Resolved) error {
 	rec.Origin = &builders.Origin{Row: int64(r.number), Example: strconv.Itoa(r.number), Fidelity: ttc.TextOnly}
 	if tools, ok := raw.Get("tools"); ok {
@@ -332,7 +332,8 @@ func (in *Input) addTokenised(s Side) error {
 	return nil
 }
 
-// Side is one sequence in a row: the row itself, or the chosen or rejected one.
+// Side is one token sequence of a row. A preference row has a chosen and a rejected sequence, and other rows have one
+// sequence.
 type Side struct {
 	Name    string
 	IDs     []int32
@@ -361,8 +362,8 @@ var classOfRole = map[string]string{
 	"developer": "system messages",
 }
 
-// makeRows builds our rows from rows that are not tokenised yet, one per conversation, as trainers of text rows do. It
-// sets the field ours of each row or, if the collator refuses the row, the field why.
+// makeRows tokenises the rows that aren't tokenised yet with nat-go's collator, one row per conversation, as trainers
+// of text rows do. It sets the field ours of each row or, if the collator refuses the row, the field why.
 func makeRows(ctx context.Context, cfg collator.Config, in *Input, scratch string) error {
 	cfg.Rows, cfg.Layout, cfg.Workers = collator.Trajectory, batch.Padded, 1
 	cfg.BatchTokens = max(cfg.BatchTokens, cfg.MaxLength)
@@ -370,7 +371,7 @@ func makeRows(ctx context.Context, cfg collator.Config, in *Input, scratch strin
 	if err != nil {
 		return err
 	}
-	var rows []*row // by ordinal
+	var rows []*row // indexed by ordinal
 	byExample := map[string]*row{}
 	for _, r := range in.rows {
 		if r.item != nil {

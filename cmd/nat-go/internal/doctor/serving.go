@@ -24,13 +24,13 @@ import (
 // Serving describes the differences between the folder from which a model is served and the folder used for training.
 type Serving struct {
 	Dir      string       `json:"dir"`
-	Checked  []string     `json:"checked"` // the things that were compared
+	Checked  []string     `json:"checked"` // descriptions of the compared parts, such as "special tokens"
 	Findings []Difference `json:"findings"`
 }
 
-// Difference is a relevant difference.
+// Difference is a difference that matters when the model is served.
 type Difference struct {
-	About string `json:"about"` // template, vocabulary, tokenizer, special_tokens, stop, model
+	About string `json:"about"` // template, vocabulary, tokenizer, special_tokens, stop or model
 	Text  string `json:"text"`
 }
 
@@ -130,7 +130,7 @@ func readVocabulary(dir string) (*vocabulary, error) {
 		"pre_tokenizer": file.PreTokenizer, "post_processor": file.PostProcessor,
 	}}
 	if json.Unmarshal(file.Model.Vocab, &v.ids) != nil {
-		var pieces [][2]any // in a unigram model: [text, score]
+		var pieces [][2]any // each piece of a unigram model is [text, score]
 		if err := json.Unmarshal(file.Model.Vocab, &pieces); err != nil {
 			return nil, fmt.Errorf("%s: model.vocab is neither a table nor a list of pieces", path)
 		}

@@ -25,7 +25,7 @@ type Run struct {
 	Dir    string // working directory in which the plan was made, and the base for relative input paths
 	Shards int
 	Stages []shards.Stage
-	Divide bool // set if the shards also write the data set
+	Divide bool // whether the shards also write the data set
 }
 
 // step is a part of the run that starts when the previous one has finished.
@@ -78,8 +78,8 @@ type File struct {
 //go:embed templates
 var templates embed.FS
 
-// fill renders an embedded Jinja template into a file. It doesn't use text/template, which looks up methods by name,
-// so that the linker would have to keep every exported method of the program, about 5 MB.
+// fill renders an embedded Jinja template into a file. It doesn't use text/template, because that package looks up
+// methods by name, so the linker would keep every exported method of the program, which takes about 5 MB.
 func fill(name, from string, variables *pyvalue.Dict) (File, error) {
 	text, err := fs.ReadFile(templates, "templates/"+from)
 	if err != nil {

@@ -112,7 +112,7 @@ func Find(what string) ([]ledger.Code, error) {
 	return nil, fmt.Errorf("unknown code %q%s; `nat-go explain` lists all", what, near)
 }
 
-// Text formats a single page in full, or several as a list, in at most width columns; 0 means no limit.
+// Text formats a single page in full, and several pages as a list. Lines have at most width columns; 0 means no limit.
 func Text(pages []ledger.Code, width int) string {
 	var b strings.Builder
 	if len(pages) == 1 {
@@ -158,7 +158,8 @@ func firstSentence(s string) string {
 //go:embed page.md
 var pageText string
 
-// Page formats pages as one Markdown page: page.md, with each line {{AREA TITLE}} replaced by a table of that area.
+// Page formats pages as one Markdown page. In the text of page.md, it replaces each line {{AREA TITLE}} with a table of
+// that area.
 func Page(pages []ledger.Code) string {
 	rows := map[string]string{}
 	for _, p := range pages {

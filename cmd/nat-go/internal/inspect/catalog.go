@@ -75,8 +75,8 @@ type Named struct {
 	lock    *plugins.Lock
 }
 
-// Program resolves names that don't need a catalog. "", builtin.PluginName and the names of built-in builders refer
-// to this program, and a path refers to the program at that path. For any other name, Program returns nil.
+// Program resolves names that don't need a catalog. The empty name, builtin.PluginName and the names of built-in
+// builders refer to this program. A path refers to the program at that path. For any other name, Program returns nil.
 func Program(name string, args []string) (*Named, error) {
 	if _, ok := builtin.Builder(name); ok || name == "" || name == builtin.PluginName {
 		spec := host.Spec{
@@ -85,7 +85,7 @@ func Program(name string, args []string) (*Named, error) {
 		return &Named{Spec: spec, Builder: strings.TrimPrefix(name, builtin.PluginName), name: name}, nil
 	}
 	info, err := os.Stat(name)
-	if filepath.IsAbs(name) || strings.HasPrefix(name, ".") { // a path, because a plugin's name can't have this form
+	if filepath.IsAbs(name) || strings.HasPrefix(name, ".") { // the name of a plugin can't have this form
 		switch {
 		case err != nil:
 			return nil, exit.Usagef("cannot find the program %s", name)
@@ -230,7 +230,7 @@ func (c *Catalog) plugin(ctx context.Context, name string) Plugin {
 
 // LockPlugin starts a plugin to ask for its description, and adds the plugin to the lock, which the caller must write.
 func (c *Catalog) LockPlugin(ctx context.Context, name string) error {
-	spec, err := plugins.Spec(name, c.Configured, nil) // nil, to ignore the current lock
+	spec, err := plugins.Spec(name, c.Configured, nil) // nil ignores the current lock
 	if err != nil {
 		return exit.With(exit.Usage, err)
 	}
@@ -238,7 +238,7 @@ func (c *Catalog) LockPlugin(ctx context.Context, name string) error {
 	if err != nil {
 		return exit.With(exit.Environment, err)
 	}
-	spec.SHA256 = cmp.Or(spec.SHA256, sum) // so that the program that is started is the one that is locked
+	spec.SHA256 = cmp.Or(spec.SHA256, sum) // ensures that the program that is started is the one that is locked
 	spec.Beside = beside
 	spec.Instances = 1
 	p, err := host.Start(ctx, spec, zerolog.Nop())

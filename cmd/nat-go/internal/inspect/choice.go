@@ -41,7 +41,7 @@ func TypeOf(name string) string {
 
 // Choice holds the builders and row formats that suit an input.
 type Choice struct {
-	Builders []string `json:"builders"` // types
+	Builders []string `json:"builders"` // types of the builders
 	Formats  []string `json:"formats"`
 	SplitBy  string   `json:"split_by"`
 	// reason why these builders were chosen or, if none were, why no builder makes records
@@ -56,10 +56,10 @@ func (r *Report) yield(typ string) Yield {
 	return y
 }
 
-// choose selects the builder of pairs of scored answers if it makes records, and otherwise the builder of
-// demonstrations. For tasks with scored rollouts, it adds the builder of pairs of rollouts to the latter, unless the
-// user's messages are worded differently in the rollouts. In that case, the turns in pairs would not keep their
-// recorded contexts, so such pairs are made only on request.
+// choose selects the builder of pairs of scored answers if that builder makes records, and otherwise the builder of
+// demonstrations. For tasks with scored rollouts, it also selects the builder of pairs of rollouts in the second case,
+// unless the user's messages are worded differently in the rollouts. In that case, the turns in pairs would not keep
+// their recorded contexts, so such pairs are made only on request.
 func (r *Report) choose() Choice {
 	c := Choice{SplitBy: "example"}
 	if r.Tasks > 0 {

@@ -38,7 +38,7 @@ func (k *check) content(ctx context.Context, b *config.Block, f source.Factory) 
 	defer cancel()
 	files := sampledFiles(f, f.Paths(b.Config))
 	s := &sample{whole: true, yields: newYields()}
-	s.yields.options = k.options() // records are tried with the configured options of the row formats
+	s.yields.options = k.options() // try records with the configured options of the row formats
 	usable := false
 	for _, file := range files {
 		r, err := s.read(ctx, f, b.Config, file)
@@ -150,7 +150,7 @@ func dropped(r *Report) string {
 	return text
 }
 
-// readAs returns a fix that suggests settings for reading the file, if the file's format is recognised. Otherwise the
+// readAs returns a fix that suggests settings for reading the file, if the file's format is recognised. Otherwise, the
 // fix suggests settings for keys that resemble the expected ones. It returns "" if there is nothing to suggest.
 func (k *check) readAs(ctx context.Context, b *config.Block, file string) string {
 	found, err := readers.Recognize(ctx, builtin.Sources(), "", file, nil)
@@ -202,7 +202,7 @@ func keySettings(b *config.Block, like [][2]string) string {
 // yield reports builders that make no records from the sample, and formats that can't represent the builders' records.
 func (k *check) yield(ctx context.Context, b *config.Block, s *sample) {
 	d := &k.config.Dataset
-	if d.Scores != nil || len(d.ScoreRules) > 0 { // the run adds scores that this sample lacks
+	if d.Scores != nil || len(d.ScoreRules) > 0 { // the sample lacks the scores that the run adds
 		return
 	}
 	for _, selected := range k.config.Selected() {
@@ -274,7 +274,7 @@ const maxSampled = 16
 // sample holds the examples that a configured source reads from the beginning of each sampled file.
 type sample struct {
 	examples int
-	whole    bool // whether all of the sampled files was read
+	whole    bool // whether the sampled files were read in full
 	yields   *yields
 }
 

@@ -58,7 +58,7 @@ type kind struct {
 	files []string
 }
 
-// KeyMap parses the values of --map, a mapping of the input's keys: {"output": "response"}.
+// KeyMap parses the values of --map into a mapping of the input's keys, such as {"output": "response"}.
 func KeyMap(pairs []string) (map[string]string, error) {
 	if len(pairs) == 0 {
 		return nil, nil
@@ -264,13 +264,13 @@ type Stored struct {
 	Given    int64             `json:"given_tokens"`   // tokens in the trained calls' prompts, as recorded
 	Written  int64             `json:"written_tokens"` // tokens in the trained calls' answers, as recorded
 	Versions map[string]int64  `json:"versions,omitempty"`
-	Newer    map[string]string `json:"newer,omitempty"` // versions newer than the newest tested one, with that one
+	Newer    map[string]string `json:"newer,omitempty"` // newest tested version, keyed by newer versions
 	Fidelity map[string]int64  `json:"fidelity,omitempty"`
 	Gaps     map[string]int64  `json:"gaps,omitempty"`
 	Rising   map[string]int64  `json:"rising,omitempty"`
 	Proven   map[string]int64  `json:"proven,omitempty"`
 	Redacted map[string]int64  `json:"redacted,omitempty"`
-	Unread   map[string]int64  `json:"unread,omitempty"` // counts of keys that aren't read, by name
+	Unread   map[string]int64  `json:"unread,omitempty"` // counts of keys that aren't read, keyed by name
 }
 
 // stored describes the calls that a source read. It returns nil if the source read neither sessions nor calls.
@@ -296,7 +296,8 @@ const (
 // bytesPerFile returns the number of bytes to read from each of n files.
 func bytesPerFile(n int) int64 { return min(max(int64(sampleAll/max(n, 1)), sampleMin), sampleMax) }
 
-// Inspect reports on all inputs, in any format. A folder may hold files in several formats, and files in none of them.
+// Inspect reports on all inputs, in any format. A folder may contain files in several formats, as well as files whose
+// format is unknown.
 func Inspect(ctx context.Context, opt Options) (*Inspection, error) {
 	opt.Inspect = true
 	files, err := expand(&opt)

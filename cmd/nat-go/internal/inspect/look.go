@@ -42,12 +42,12 @@ type extent struct {
 
 // Options are the options of an inspection.
 type Options struct {
-	Paths  []string          // as named by the user: files, folders, patterns, "-"
+	Paths  []string          // files, folders, patterns or "-", as named by the user
 	Source string            // `_type` of the source; empty means the one that matches the files
-	Map    map[string]string // the user's mapping of keys: {"output": "response"}
+	Map    map[string]string // the user's mapping of keys, such as {"output": "response"}
 
-	// Tokenizers enables the search for tokenizers on this machine. They are only suggested to the user, and do not
-	// affect data.
+	// Tokenizers enables the search for tokenizers on this machine. Tokenizers that are found are only suggested to the
+	// user, and do not affect data.
 	Tokenizers bool
 
 	// Builders are the builders named by the user, for example with --builder. If there are any, other builders are
@@ -78,10 +78,10 @@ type Report struct {
 	readers.Survey
 	Step    string           `json:"step,omitempty"` // the step name of most candidates
 	Names   map[string]int64 `json:"step_names,omitempty"`
-	Dropped map[string]int64 `json:"dropped,omitempty"` // number of parts dropped by the source, by reason
+	Dropped map[string]int64 `json:"dropped,omitempty"` // number of parts that the source dropped, keyed by reason
 	Details []string         `json:"dropped_details,omitempty"`
 	Unused  map[string]int64 `json:"unused,omitempty"` // counts of keys that have a known meaning but aren't read
-	Stored  *Stored          `json:"stored,omitempty"` // for sources that read stored sessions
+	Stored  *Stored          `json:"stored,omitempty"` // set only for sources that read stored sessions or calls
 	Sample  int64            `json:"sample_bytes,omitempty"`
 	Cut     int64            `json:"sampled_files,omitempty"` // number of files of which only a sample was read
 	// number of examples with which builders were tried, if not all
@@ -103,7 +103,7 @@ type Report struct {
 	Later []string     `json:"where_later,omitempty"` // filter clauses that are applied only in a run
 
 	filter where.Filter[*where.Subject]
-	unmet  map[string]int64 // number of examples by the first filter clause that they fail
+	unmet  map[string]int64 // number of rejected examples, keyed by the first filter clause that rejects them
 
 	read  []string // the files that are read, if other files are skipped
 	steps int      // total number of the examples' steps
@@ -234,7 +234,7 @@ func chooseOne(ctx context.Context, file, only string, given map[string]string) 
 	case err == nil:
 		return found, nil
 	case only != "" && (errors.As(err, &unknown) && len(given) == 0 || errors.Is(err, readers.ErrEmpty) ||
-		errors.As(err, &syntax)): // the user named the source, which reports any error
+		errors.As(err, &syntax)): // the user named the source, so it reports the error when it reads the file
 		f, _ := builtin.Source(only)
 		return &readers.Found{Source: f, Reading: source.Reading{Settings: given}}, nil
 	case errors.As(err, &unknown), errors.As(err, &ambiguous):

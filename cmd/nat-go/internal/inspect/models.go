@@ -76,7 +76,7 @@ func lastFolder(pattern string) string {
 }
 
 func matches(pattern string) []string {
-	found, _ := filepath.Glob(pattern) // ignore the error: a malformed pattern has no match
+	found, _ := filepath.Glob(pattern) // ignore the error, because a malformed pattern has no match
 	return found
 }
 

@@ -18,7 +18,7 @@ import (
 // place is a location of a program's logs.
 type place struct {
 	program, dir string // dir is below the user's home
-	variable     string // environment variable that, if set, names the folder to use for the first element of dir
+	variable     string // environment variable with a folder that replaces the first element of dir
 	ext          string // prefix of the extension of log files
 	instead      string // advice if no source reads the files
 }
@@ -57,7 +57,7 @@ type Logs struct {
 	Files   int       `json:"files"`
 	First   time.Time `json:"first"` // modification time of the oldest file
 	Last    time.Time `json:"last"`
-	Next    string    `json:"next"`              // a command
+	Next    string    `json:"next"`              // command that reads the logs
 	Problem string    `json:"problem,omitempty"` // reason why part of the folder could not be listed
 }
 

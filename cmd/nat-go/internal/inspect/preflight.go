@@ -142,8 +142,8 @@ func (k *check) path(p, what string, path ...string) {
 	k.report(config.CodeMissing, fmt.Sprintf("%s %q does not exist", what, p), fix, path...)
 }
 
-// nearby returns the file that the user most likely meant by the name of a missing file: a file in the same folder
-// with a similar name, or the only file there with the same extension. It returns "" if there is none.
+// nearby returns the file that the user most likely meant by the name of a missing file. This is a file in the same
+// folder with a similar name, or the only file there with the same extension. It returns "" if there is no such file.
 func nearby(p string) string {
 	folder := filepath.Dir(p)
 	entries, err := os.ReadDir(folder)
@@ -260,8 +260,9 @@ func kindsOf(b *config.Block) (kinds []builders.Kind) {
 	return kinds
 }
 
-// DefaultFormats returns the row formats that a run writes if the user doesn't name any: the adapter's own format or,
-// without an adapter, the formats that fit the builders' records, with trl for a plugin's builder.
+// DefaultFormats returns the row formats that a run writes if the user doesn't name any. If the adapter has its own
+// format, it is the only one. Otherwise, the formats are those that fit the builders' records, with trl for a plugin's
+// builder.
 func DefaultFormats(c *config.Config) (names []string) {
 	if a := c.Adapter(); a != nil {
 		if f, ok := builtin.Adapter(a.Type); ok && f.Format != nil && f.Format(a.Config) != "" {
@@ -296,8 +297,8 @@ func Unfit(c *config.Config, builder string, kinds []builders.Kind) []finding.Fi
 	return k.found
 }
 
-// formats warns about row formats that can't represent any of the builders' records, or whose trainers train on other
-// turns than the configured ones. If a plugin's builder is selected, whose kinds of records are unknown, formats
+// formats warns about row formats that can't represent any of the builders' records, or whose trainers train on turns
+// other than the configured ones. If a plugin's builder is selected, whose kinds of records are unknown, formats
 // doesn't warn, but reports the default formats in a note if the configuration doesn't name formats.
 func (k *check) formats() {
 	c := k.config

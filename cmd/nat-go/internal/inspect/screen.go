@@ -201,7 +201,7 @@ func (r *Report) errorSites() int {
 	return max(int(y.counted("found/")), r.ToolErrors)
 }
 
-// fidelity prints the numbers of calls by fidelity, proof and gap.
+// fidelity prints the number of calls for each fidelity, proof and gap.
 func (r *Report) fidelity(line func(name, format string, a ...any)) {
 	if len(r.Stats.Fidelity) == 0 {
 		return

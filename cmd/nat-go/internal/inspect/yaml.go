@@ -9,7 +9,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// defaultStep is the default step name, which builders use, and which the source for candidates assigns to steps.
+// defaultStep is the default step name in builders, and the name that the source for candidates assigns to steps.
 const defaultStep = "dpo_candidate_move"
 
 // YAML returns the report as a ready-to-use configuration, with comments for users who want to adapt it.

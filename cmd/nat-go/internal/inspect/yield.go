@@ -27,10 +27,10 @@ import (
 
 // Yield describes the records that a builder makes from the examined part of the input.
 type Yield struct {
-	Builder  string           `json:"builder"` // its `_type`
+	Builder  string           `json:"builder"` // the builder's `_type`
 	Does     string           `json:"does"`
 	Records  int64            `json:"records"`
-	Dropped  map[string]int64 `json:"dropped,omitempty"` // by reason
+	Dropped  map[string]int64 `json:"dropped,omitempty"` // number of drops, keyed by reason
 	Counters map[string]int64 `json:"counters,omitempty"`
 	Remedy   string           `json:"remedy,omitempty"`  // change that would help, if the builder makes no records
 	Formats  []*Carried       `json:"formats,omitempty"` // formats tried with pairs and demonstrations
@@ -231,15 +231,15 @@ func (y *yields) remedies(ctx context.Context, r *Report) error {
 		if b.Records > 0 {
 			continue
 		}
-		for _, m := range allRemedies()[b.Builder] { // best first
+		for _, m := range allRemedies()[b.Builder] { // the best remedy comes first
 			if m.Calls != nil && *m.Calls != (r.ToolCalls > 0) || m.Unscored && !unscored {
-				continue // the remedy is for other inputs
+				continue // the remedy doesn't apply to this input
 			}
 			made, err := y.tried(ctx, r, m)
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			if err == nil && made != 0 { // with an error, the builder rejects the input or the settings
+			if err == nil && made != 0 { // an error means that the builder rejects the input or the settings
 				b.Remedy = r.command(m, made)
 				break
 			}
@@ -297,8 +297,8 @@ func (r *Report) Also() (out []string) {
 	return out
 }
 
-// counted returns the sum of the counters whose names begin with a prefix: sites/ counts the error sites with a hint,
-// found/ all error sites.
+// counted returns the sum of the counters whose names begin with a prefix. Counters that begin with sites/ count error
+// sites with a hint, and counters that begin with found/ count all error sites.
 func (y *Yield) counted(prefix string) (n int64) {
 	for name, of := range y.Counters {
 		if strings.HasPrefix(name, prefix) {

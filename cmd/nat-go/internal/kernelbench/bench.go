@@ -32,11 +32,11 @@ type Report struct {
 	Floors  []floor  `json:"floors"`
 	Results []result `json:"results"`
 	Grid    []Point  `json:"grid"`
-	Torch   string   `json:"torch,omitempty"` // its version
+	Torch   string   `json:"torch,omitempty"` // version of torch
 	// NotCompiled is the reason why torch.compile failed; empty if it didn't.
 	NotCompiled string `json:"torch_not_compiled,omitempty"`
 
-	left time.Duration // the remaining part of Options.Budget, to which compilation does not count
+	left time.Duration // remaining part of Options.Budget, which excludes compilation
 }
 
 // floor is the machine's own throughput with a given number of threads.
@@ -45,7 +45,7 @@ type floor struct {
 	ReadGBps   float64 `json:"read_gb_per_s"` // rate of reading two streams larger than the caches
 	FMAPerNs   float64 `json:"vector_fma_per_ns"`
 	Path       string  `json:"path"`
-	SecondCore bool    `json:"second_core"` // for two threads, whether they multiply more than 1.8 times as fast as one
+	SecondCore bool    `json:"second_core"` // whether two threads do FMAs more than 1.8 times as fast as one
 }
 
 // result is the measurement of one kernel on one path.
@@ -374,5 +374,5 @@ func spread(threads, n int, f func(i int)) func() error {
 // probe holds the functions that measure a path's floors. The functions are nil if the floors can't be measured.
 type probe struct {
 	read func(s, t []float32)
-	fma  func(n int) // n vector instructions
+	fma  func(n int) // executes n vector instructions
 }

@@ -12,7 +12,8 @@ func findProbe(path string) probe {
 	return probe{}
 }
 
-// chunks and steps keep a call short, because assembly can't be preempted.
+// chunks calls f for parts of s and t, and steps calls f with parts of n. The calls must be short, because assembly
+// can't be preempted.
 func chunks(s, t []float32, f func(s, t *float32, n int)) {
 	const size = 4096
 	for i := 0; i+size <= len(s); i += size {

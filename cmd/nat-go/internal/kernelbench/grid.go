@@ -70,12 +70,13 @@ func unrelated(sd float64) func(r *rand.Rand, s, t []float32) {
 	return func(r *rand.Rand, s, t []float32) { normal(r, s, sd); normal(r, t, sd) }
 }
 
-// moved fills in a student, and a teacher whose logits differ from the student's by noise with standard deviation sd.
+// moved returns a function that fills in a student, and a teacher whose logits differ from the student's by noise with
+// standard deviation sd.
 func moved(sd float64) func(r *rand.Rand, s, t []float32) {
 	return func(r *rand.Rand, s, t []float32) { near(r, s, t, 3, sd) }
 }
 
-// near fills in normally distributed logits of a student, and the same with noise for a teacher.
+// near fills in normally distributed logits for a student, and the same logits with added noise for a teacher.
 func near(r *rand.Rand, s, t []float32, sd, noise float64) {
 	normal(r, s, sd)
 	normal(r, t, noise)
@@ -84,7 +85,8 @@ func near(r *rand.Rand, s, t []float32, sd, noise float64) {
 	}
 }
 
-// peak fills in a student and a teacher with similar logits. A random token gets the given logits instead.
+// peak returns a function that fills in similar logits for a student and a teacher, except that a random token gets the
+// given logits.
 func peak(student, teacher float32) func(r *rand.Rand, s, t []float32) {
 	return func(r *rand.Rand, s, t []float32) {
 		near(r, s, t, 1, 0.5)
@@ -123,7 +125,8 @@ type Point struct {
 	Forward  float64 `json:"forward_us_per_row"`
 	Gradient float64 `json:"gradient_us_per_row"`
 	Slow     float64 `json:"float64_share"` // share of rows whose gradient is computed on the float64 path
-	// Time of torch's fastest compiled form on the same arrays, divided by the kernel's time; 0 means not measured.
+	// OfForward and OfGradient are the time of torch's fastest compiled form on the same arrays, divided by the kernel's
+	// time; 0 means that torch wasn't measured.
 	OfForward  float64 `json:"forward_times_torch_compiled,omitempty"`
 	OfGradient float64 `json:"gradient_times_torch_compiled,omitempty"`
 }

@@ -16,10 +16,10 @@ import (
 //go:embed torch.py
 var torchScript string
 
-// torch is a Python process that computes the same losses on request, in the fastest of several forms that
-// torch.compile fuses, so that its rounds can be interleaved with the kernels'. Its allocator is configured to keep
-// memory, because by default torch spends most of its time in page faults, which would distort the comparison in the
-// kernels' favour.
+// torch is a Python process that computes the same losses on request, so that its rounds can be interleaved with the
+// kernels'. It uses the fastest of several forms that torch.compile fuses. Its allocator is configured to keep memory,
+// because by default torch spends most of its time in page faults, which would distort the comparison in the kernels'
+// favour.
 type torch struct {
 	cmd     *exec.Cmd
 	in      io.WriteCloser

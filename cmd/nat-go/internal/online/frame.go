@@ -27,7 +27,7 @@ const (
 type Error struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
-	Where   string `json:"where,omitempty"` // invalid part of the request, such as "traces", "/collator/teacher"
+	Where   string `json:"where,omitempty"` // invalid part of the request, such as "traces" or "/collator/teacher"
 }
 
 func (e *Error) Error() string {

@@ -26,17 +26,17 @@ type Service struct {
 	settings  *Settings
 	tokenizer *tokenizer.Tokenizer
 	collator  *collator.Collator
-	builders  []*build.Direct // one for each channel
+	builders  []*build.Direct // one builder for each channel
 	closers   []io.Closer
 	decoder   *readers.TracesDecoder
 	policy    string
-	body      bytes.Buffer // buffer with the body of the last answer
+	body      bytes.Buffer // body of the last answer
 }
 
 // Close stops the programs started by builders, and closes the tokenizer.
 func (v *Service) Close() {
 	for _, c := range v.closers {
-		_ = c.Close() // nothing is written on close, so errors don't matter
+		_ = c.Close() // closing doesn't write anything, so errors don't matter
 	}
 	v.tokenizer.Close()
 }

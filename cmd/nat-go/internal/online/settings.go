@@ -27,7 +27,7 @@ import (
 type Settings struct {
 	// Tokenizer is a Hugging Face folder or a tokenizer.json.
 	Tokenizer string `json:"tokenizer"`
-	// Channels lists the channels to make from the traces: rl, sdpo, dpo, sft.
+	// Channels lists the channels to make from the traces. Their names are rl, sdpo, dpo and sft.
 	Channels []string `json:"channels"`
 	// Collator is the `collator` section of a configuration, Source the settings of the source `traces`, and Builders
 	// the settings of the channels' builders. Each has the same defaults as in a configuration, except that
@@ -186,7 +186,7 @@ func (v *Service) openCollator(cfg *config.Config) error {
 		return problem(badSettings, "/collator", "%v", err)
 	}
 	own.Tokenizer, own.Workers, own.Steps = v.tokenizer, max(1, v.settings.Workers), own.ByExample
-	own.Form.EqualWidth = own.Layout == batch.Composer // a batch contains all channels
+	own.Form.EqualWidth = own.Layout == batch.Composer // in the composer layout, a batch contains all channels
 	if own.Template, err = collator.TemplateText(v.tokenizer.Config, cfg.Collator.Template); err != nil {
 		return problem(badSettings, "/collator/template", "%v", err)
 	}

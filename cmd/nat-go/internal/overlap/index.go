@@ -33,7 +33,7 @@ type slot struct {
 // Place is a text's location in a benchmark.
 type Place struct {
 	File string
-	Line int64 // line number, or row number if the file is a table
+	Line int64 // number of the line or, in a table, of the row
 }
 
 // Role identifies the kind of speaker of a message.
@@ -63,7 +63,7 @@ func RoleOf(name string) Role {
 // tally counts the examples in which a run occurs in messages with a given role.
 type tally struct {
 	examples, last uint32
-	tasks          [3]uint32 // hashes of the first three tasks; 0 where there were fewer
+	tasks          [3]uint32 // hashes of the first three tasks; unused elements are 0
 }
 
 // Overlap describes consecutive words of a text that occur in a benchmark.
@@ -193,8 +193,8 @@ func (x *Index) Count(of Role, text string) {
 	})
 }
 
-// minCommon is the minimum number of examples with a common run, unless more than half of all examples have it. In a
-// small data set, 5 % is only a few examples, all of which may be contaminated.
+// minCommon is the minimum number of examples that a common run occurs in, unless it occurs in more than half of all
+// examples. In a small data set, 5 % is only a few examples, all of which may be contaminated.
 const minCommon = 10
 
 // common reports whether a run occurs in so many examples, in messages of one role, that it is assumed to be part of

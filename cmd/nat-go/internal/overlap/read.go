@@ -18,7 +18,7 @@ import (
 
 // Limits, in bytes, on the parts of a benchmark that are read at a time.
 const (
-	maxValue     = 64 << 20 // a JSON value
+	maxValue     = 64 << 20 // size of a JSON value
 	maxLine      = 1 << 20
 	maxParagraph = 1 << 20
 )
@@ -26,7 +26,7 @@ const (
 // Read adds the text in a file. It adds every string in JSON or in a table, and every line and paragraph in other
 // files. A file with the extension .txt is always read as lines.
 func (x *Index) Read(ctx context.Context, path string) error {
-	if strings.HasSuffix(strings.ToLower(path), ".txt") { // even if its first line looks like CSV or JSON
+	if strings.HasSuffix(strings.ToLower(path), ".txt") { // the first line may look like CSV or JSON
 		in, err := durable.Open(path)
 		if err != nil {
 			return err

@@ -32,7 +32,7 @@ var kinds = func() (k [256]byte) {
 }()
 
 const (
-	punctuation = iota // removed
+	punctuation = iota // removed from words
 	space
 	beyondASCII
 )
@@ -96,7 +96,7 @@ func (s *scanner) next() []gram {
 		if s.words > 0 && s.words < runLength && s.letters >= minLetters {
 			found = append(found, gram{mix(s.rolling + uint64(s.words)), 0, len(s.text)})
 		}
-		s.words = runLength // so that the next call doesn't return the whole text again
+		s.words = runLength // prevents the next call from returning the whole text again
 	}
 	return found
 }
@@ -164,5 +164,5 @@ func (s *scanner) endWord(found []gram, to int) []gram {
 	return append(found, gram{mix(s.rolling), s.starts[(s.words-runLength)%ring], to})
 }
 
-// scan returns a scanner of a text.
+// scan returns a scanner for a text.
 func scan(text string) scanner { return scanner{text: text, from: -1, hash: seed} }

@@ -20,11 +20,11 @@ import (
 // prefix is the file name prefix of plugins on PATH. In the plugin folder, names may omit it.
 const prefix = "nat-go-builder-"
 
-// Found is a plugin that was found.
+// Found describes a plugin found by Find or Installed.
 type Found struct {
 	Name string `json:"name"`
 	Path string `json:"path"`
-	Via  string `json:"via"` // "config", "plugin folder", "PATH"
+	Via  string `json:"via"` // "config", "plugin folder" or "PATH"
 	// Python is the name of the module that serves the builders, if Path is an interpreter.
 	Python string `json:"python,omitempty"`
 }
@@ -34,7 +34,7 @@ func userFolder() (string, error) {
 	dir, err := os.UserConfigDir()
 	if x := os.Getenv("XDG_CONFIG_HOME"); x == "" && err == nil {
 		if home, homeErr := os.UserHomeDir(); homeErr == nil {
-			dir = filepath.Join(home, ".config") // also on macOS, where os.UserConfigDir returns a different folder
+			dir = filepath.Join(home, ".config") // the same on macOS, where os.UserConfigDir returns a different folder
 		}
 	}
 	return filepath.Join(dir, "nat-go", "plugins"), err

@@ -34,7 +34,7 @@ type Lock struct {
 type Entry struct {
 	Version  string            `yaml:"version" json:"version"`
 	SHA256   map[string]string `yaml:"sha256" json:"sha256"`                   // keyed by platform, or by "python"
-	Files    map[string]string `yaml:"files,omitempty" json:"files,omitempty"` // SHA-256 of the other files, see Sums
+	Files    map[string]string `yaml:"files,omitempty" json:"files,omitempty"` // sums of the other files (see Sums)
 	Protocol string            `yaml:"protocol" json:"protocol"`
 	Schema   string            `yaml:"schema" json:"schema"`     // digest of the builders and their settings
 	Builders map[string]string `yaml:"builders" json:"builders"` // JSON Schema of each builder's settings

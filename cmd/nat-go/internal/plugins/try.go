@@ -105,7 +105,7 @@ func show(g *ttc.Group, c builders.Content) any {
 
 func printLine(w io.Writer, v map[string]any) error {
 	b, err := json.Marshal(v)
-	if err != nil { // a score is NaN
+	if err != nil { // JSON can't represent a score of NaN
 		b = fmt.Appendf(nil, "%q", fmt.Sprintf("%+v", v))
 	}
 	_, err = w.Write(append(b, '\n'))

@@ -20,7 +20,7 @@ const maxEdits = 1000
 // everything would be marked, so nothing is marked.
 const (
 	littleShared = 0.15
-	longText     = 200 // bytes; two strings are long if the longer one exceeds this
+	longText     = 200 // size in bytes; two strings are long if the longer one exceeds it
 )
 
 // Compare splits two strings into shared and differing pieces. If the strings are long and have little in common,
@@ -104,8 +104,8 @@ func Diff[T comparable](x, y []T, inX, inY []bool) {
 	}
 }
 
-// step returns the position in x at which edit d moves to diagonal k, and whether it does so by an item of y. v[k+d] is
-// the position in x that diagonal k reaches after d-1 edits.
+// step returns the position in x at which edit d moves to diagonal k, and whether that edit adds an item of y. v[k+d]
+// is the position in x that diagonal k reaches after d-1 edits.
 func step(v []int, k, d int) (i int, down bool) {
 	if k == -d || k != d && v[k-1+d] < v[k+1+d] {
 		return v[k+1+d], true

@@ -16,19 +16,19 @@ import (
 // Options configures how a record is printed.
 type Options struct {
 	Width int  // cells per line; 0 means 80
-	Color bool // mark differences with colours; otherwise with {+ +} and [- -]
-	Full  bool // print text in full, not only its beginning and end
+	Color bool // whether to mark differences with colours instead of {+ +} and [- -]
+	Full  bool // whether to print long text in full instead of only its beginning and end
 }
 
 // View is the printable form of a record, row or drop.
 type View struct {
 	Title string
-	Facts []string // one line each
+	Facts []string // lines of text
 
 	Prompt           builders.Passage
 	Chosen, Rejected builders.Passage // the sides of a preference
 	Messages         builders.Passage // conversation of any other kind of record, printed without Prompt
-	Pair             bool             // print Prompt, Chosen and Rejected instead of Messages
+	Pair             bool             // whether to print Prompt, Chosen and Rejected instead of Messages
 }
 
 const (

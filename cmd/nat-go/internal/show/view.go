@@ -92,7 +92,8 @@ func scoredBy(metadata []byte) (facts []string) {
 	return facts
 }
 
-// Fate describes the decision on a record, which is its sides of the split or the reason why it was dropped.
+// Fate describes the decision on a record. It names the sides of the split that contain the record, or the reason why
+// the record was dropped.
 func Fate(p dataset.Picked) string {
 	if reason, dropped := p.Decision.Reason(); dropped {
 		return "dropped: " + string(reason)

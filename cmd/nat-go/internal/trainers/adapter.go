@@ -66,11 +66,11 @@ type Tailer interface {
 // Factory opens adapters of one type, which an entry in the trainer_adapters section selects with `_type`.
 type Factory struct {
 	Type string // value of `_type`
-	Doc  string // one line
+	Doc  string // one-line description
 	// Format returns the row format that the adapter reads with this config. An empty format or a nil Format means any
 	// format, or token batches.
 	Format func(config any) string
-	New    func() any // returns a pointer to a new config struct, to be filled by builders/schema
+	New    func() any // returns a pointer to a new config struct, which package schema fills in
 	// Open makes an adapter from a filled config. It doesn't send requests, and reads only certificates and their key.
 	Open func(config any, env Env) (Adapter, error)
 	// Limits returns the timeouts and retry counts for this config.
@@ -93,10 +93,10 @@ func (e Env) Report(p Progress) {
 
 // Progress describes the progress of one part of Submit.
 type Progress struct {
-	What  string // "upload training/training_file.jsonl"
+	What  string // such as "upload training/training_file.jsonl"
 	Done  int64
 	Total int64  // 0 means unknown
-	Unit  string // singular: "byte", "group"
+	Unit  string // in the singular, such as "byte" or "group"
 }
 
 // Limits holds the timeouts and retry counts that package jobs uses for an adapter.
@@ -112,21 +112,21 @@ type Limits struct {
 type DataSet struct {
 	RunID   string
 	RunDir  string
-	Formats map[string]Format // by row format: "customizer", "trl", ...
+	Formats map[string]Format // keyed by row format, such as "customizer" or "trl"
 	Batches string            // folder of token batches; empty means none were collated
 }
 
 // Format is the data set in one row format. It has one file for each combination of record kind and split side that has
 // rows.
 type Format struct {
-	Dir   string // "dataset/trl"
+	Dir   string // such as "dataset/trl"
 	Files []File
 }
 
 // File is a file of rows.
 type File struct {
-	Path  string // "dataset/trl/train.jsonl"
-	Kind  string // kind of record, as printed by builders.Kind: "preference"
+	Path  string // such as "dataset/trl/train.jsonl"
+	Kind  string // kind of record as printed by builders.Kind, such as "preference"
 	Split string // Train or Validation
 }
 
@@ -162,7 +162,7 @@ func (d DataSet) Path(rel string) string { return filepath.Join(d.RunDir, filepa
 // JobRef holds the data needed to find a job again. It doesn't contain secrets, because it is written to job.json.
 type JobRef struct {
 	RunID string `json:"run_id"`
-	// name of the service, which is NAT's name if NAT has one: "nemo-customizer"
+	// name of the service, such as "nemo-customizer"; the same as in NAT if NAT supports the service
 	Backend  string            `json:"backend"`
 	ID       string            `json:"job_id"`             // the service's id for the job
 	Metadata map[string]string `json:"metadata,omitempty"` // other data for the adapter, such as output_model
@@ -200,7 +200,7 @@ type JobStatus struct {
 	Detail   string   `json:"detail,omitempty"` // reason given by the trainer, if any
 
 	Step    int64    `json:"step,omitempty"`
-	Steps   int64    `json:"steps,omitempty"` // number of steps in the whole job
+	Steps   int64    `json:"steps,omitempty"` // total number of steps in the job
 	Epoch   float64  `json:"epoch,omitempty"`
 	Loss    *float64 `json:"loss,omitempty"`
 	ValLoss *float64 `json:"val_loss,omitempty"`

@@ -61,8 +61,9 @@ func Unsettled(err error) bool {
 	return err != nil
 }
 
-// Exit attaches an exit code to an adapter's error, unless it already has one: 1 if the service refused the request or
-// doesn't have the job, and 3 if it is unreachable, rejects the credentials, or the cause is on this machine.
+// Exit attaches an exit code to an adapter's error, unless the error already has one. For an *httpclient.Error, the
+// code is 1 if the service refused the request or doesn't have the job, and 3 otherwise. For any other error, it is the
+// code for an interruption if the context was cancelled, and 1 otherwise.
 func Exit(err error) error {
 	code := exit.Failed
 	switch e, ok := errors.AsType[*httpclient.Error](err); {

@@ -23,9 +23,9 @@ import (
 const (
 	maxRows    = 200
 	maxTokens  = 512
-	maxSnippet = 160       // bytes
-	maxText    = 256 << 10 // bytes; the response notes that the rest is omitted
-	maxWindow  = 200       // messages
+	maxSnippet = 160       // maximum size in bytes
+	maxText    = 256 << 10 // maximum size in bytes; the response notes that the rest is omitted
+	maxWindow  = 200       // number of messages
 	maxTools   = 64
 
 	maxHits       = 1000 // maximum number of rows that one search sends
@@ -90,14 +90,14 @@ func (r *Run) thisOrOther(of func(*Run, *http.Request) (answer, error)) func(*ht
 
 // rowsAnswer is a window of the table.
 type rowsAnswer struct {
-	Total  int   `json:"total"`            // rows that match the filter; 0 if Search is set
+	Total  int   `json:"total"`            // number of rows that match the filter; 0 if Search is set
 	Search bool  `json:"search,omitempty"` // the filter has text conditions; the page must use /api/search instead
 	Rows   []row `json:"rows"`
 }
 
 // row is a line of the table.
 type row struct {
-	Record   uint64   `json:"record"` // from 1
+	Record   uint64   `json:"record"` // record number, starting at 1
 	Kind     string   `json:"kind"`
 	Builder  string   `json:"builder"`
 	Example  string   `json:"example"`
@@ -114,7 +114,7 @@ type row struct {
 	Fidelity string   `json:"fidelity"`
 	Mark     string   `json:"mark,omitempty"`
 	Formats  []string `json:"formats,omitempty"` // formats with rows for the record; set only in an exported file
-	Text     string   `json:"text"`              // see snippet
+	Text     string   `json:"text"`              // result of snippet
 }
 
 func (r *Run) rows(req *http.Request) (answer, error) {
@@ -146,7 +146,7 @@ func (r *Run) rows(req *http.Request) (answer, error) {
 // hit is a line of a search's response. It contains a matching row, the search's progress, or an error.
 type hit struct {
 	Row   *row   `json:"row,omitempty"`
-	At    int    `json:"at,omitempty"` // records searched
+	At    int    `json:"at,omitempty"` // number of records searched so far
 	Of    int    `json:"of,omitempty"`
 	More  bool   `json:"more,omitempty"` // the search ended after maxHits; continue from "at"
 	Error string `json:"error,omitempty"`
@@ -287,7 +287,7 @@ type sides struct {
 // site is a failed call. Call and Result are message indices, starting at 0.
 type site struct {
 	Call   int    `json:"call"`
-	Result int    `json:"result"` // -1 means none
+	Result int    `json:"result"` // -1 means that there is no result
 	Tool   string `json:"tool"`
 	Error  string `json:"error"`
 	Hint   string `json:"hint"`
@@ -427,7 +427,7 @@ func diff(chosen, rejected string) *sides {
 
 // dropsAnswer is a window of the drops.
 type dropsAnswer struct {
-	Total int64     `json:"total"` // lines that match the query
+	Total int64     `json:"total"` // number of lines that match the query
 	Drops []dropped `json:"drops"`
 }
 

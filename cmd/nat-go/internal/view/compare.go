@@ -31,12 +31,13 @@ type overlaid struct {
 
 // difference is a record that differs between the runs.
 type difference struct {
-	What   string `json:"what"` // appeared, vanished, moved, changed
+	What   string `json:"what"` // appeared, vanished, moved or changed
 	First  *row   `json:"first,omitempty"`
 	Second *row   `json:"second,omitempty"`
 }
 
-// compared holds the number of records that are the same in two runs, and the differences between the runs, by kind.
+// compared holds the number of records that are the same in two runs, and the differences between the runs, grouped by
+// kind.
 type compared struct {
 	same  int
 	other [len(kinds)][]pair
@@ -75,7 +76,7 @@ func compareRuns(a, b *Run) *compared {
 		for _, n := range ordinals {
 			e := t.Entries[n]
 			i, _ := slices.BinarySearch(names, t.Builders[e.Builder])
-			e.Builder, e.Chars = 0, uint32(i) // index stored in Chars, because two runs may have over 256 builders
+			e.Builder, e.Chars = 0, uint32(i) // Chars holds the builder's index, which may not fit into Builder
 			list = append(list, e)
 		}
 		return list

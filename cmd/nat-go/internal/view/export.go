@@ -40,8 +40,8 @@ type Exported struct {
 	Of      int   `json:"of"`  // number of records in the run
 	Drops   int64 `json:"drops"`
 	OfDrops int64 `json:"of_drops"`
-	Full    bool  `json:"full"`  // records were omitted because they don't fit into Bytes
-	Bytes   int64 `json:"bytes"` // Export.Bytes
+	Full    bool  `json:"full"`  // whether records were omitted because they don't fit into Bytes
+	Bytes   int64 `json:"bytes"` // value of Export.Bytes
 }
 
 // String describes the file's content in words.
@@ -129,7 +129,7 @@ type exporter struct {
 	routes  map[string]func(*http.Request) (answer, error)
 	w       io.Writer
 	index   index
-	written int64 // bytes, in base64
+	written int64 // number of base64 bytes written
 	held    Exported
 }
 
@@ -232,8 +232,8 @@ func (x *exporter) ask(q question) (answer, error) {
 	return x.routes["GET /api/"+q.what](req)
 }
 
-// recordQuestions returns a record's token rows and the requests that the page may send about the record. The requests
-// are for each window of its messages, for the rows as they were written, and for its token rows.
+// recordQuestions returns a record's token rows and the requests that the page may send about the record. There are
+// requests for each window of the record's messages, for its rows as written, and for its token rows.
 func (x *exporter) recordQuestions(r *Run, n uint64) (rows []batchRow, questions []question, err error) {
 	name := strconv.FormatUint(n, 10)
 	p, err := r.record(n - 1)
@@ -253,8 +253,9 @@ func (x *exporter) recordQuestions(r *Run, n uint64) (rows []batchRow, questions
 	return rows, questions, err
 }
 
-// tokenQuestions returns the requests that the page may send about a token row. They are for each window of each side,
-// and for the row's head: once for each side that can be shown next to the first, or once if there is only one side.
+// tokenQuestions returns the requests that the page may send about a token row. There is a request for each window of
+// each side. There are also requests for the row's head, one for each side that can be shown next to the first, or a
+// single one if the row has only one side.
 func (x *exporter) tokenQuestions(ref string) (questions []question, err error) {
 	first := question{"row", url.Values{"ref": {ref}}}
 	a, err := x.ask(first)
@@ -397,7 +398,7 @@ func importMap() string {
 func embedded(name string) string {
 	text, err := files.ReadFile("page/" + name)
 	if err != nil {
-		panic(err) // embedded
+		panic(err) // cannot happen, because the file is embedded
 	}
 	return string(text)
 }

@@ -18,7 +18,7 @@ type inputs struct {
 	mu     sync.Mutex
 	file   *source.File
 	path   string
-	offset int64 // bytes read
+	offset int64 // number of bytes read so far
 	line   int64 // line of the next byte, starting at 1
 }
 
@@ -49,7 +49,7 @@ func (r *Run) unchanged(path string) bool {
 		if in.Path == path {
 			return in.Size == info.Size() && in.ModTime.Equal(info.ModTime())
 		}
-		for folder := range strings.SplitSeq(in.Path, ", ") { // for several folders, ModTime is the latest one
+		for folder := range strings.SplitSeq(in.Path, ", ") { // ModTime is the latest in all folders
 			below, err := filepath.Rel(folder, path)
 			if err == nil && filepath.IsLocal(below) && !info.ModTime().After(in.ModTime) {
 				return true
@@ -64,7 +64,7 @@ func (in *inputs) lineOf(ctx context.Context, path string, offset int64) int64 {
 	defer in.mu.Unlock()
 	if in.file == nil || in.path != path || in.offset > offset {
 		_ = in.closeFile()
-		file, err := source.Open(context.WithoutCancel(ctx), path) // the file stays open after the request
+		file, err := source.Open(context.WithoutCancel(ctx), path) // the file stays open after the request ends
 		if err != nil {
 			return 0
 		}

@@ -74,7 +74,7 @@ type histogram struct {
 	Max   float64 `json:"max"`
 	Bins  []int64 `json:"bins"`
 	Count int64   `json:"count"`
-	Whole bool    `json:"whole,omitempty"` // each bin counts a single value: Min, Min+1 and so on to Max
+	Whole bool    `json:"whole,omitempty"` // whether each bin counts a single value (Min, Min+1, ..., Max)
 
 	// Set only for the spread of rewards.
 	Unit string `json:"unit,omitempty"` // unit of Count and Bins; records if empty
@@ -99,7 +99,7 @@ type format struct {
 }
 
 type batches struct {
-	Name    string `json:"name"` // channel/split
+	Name    string `json:"name"` // channel and split, such as "sft/train"
 	Batches int64  `json:"batches"`
 	Rows    int64  `json:"rows"`
 	Tokens  int64  `json:"tokens"`

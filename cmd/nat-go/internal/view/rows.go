@@ -40,7 +40,8 @@ type rowFile struct {
 // windowRows is the number of rows read at once.
 const windowRows = 256
 
-// OpenRows opens the rows of a data set without a record log: a folder, or a file written by this or another program.
+// OpenRows opens the rows of a data set without a record log. path is a folder, or a file written by this or another
+// program.
 func OpenRows(path string, place *dataset.Place) (*Run, error) {
 	r := &Run{Folder: runfolder.Folder(path), table: &table{}, plain: &rowFiles{file: -1}}
 	for _, folder := range place.Texts() {

@@ -30,7 +30,7 @@ type Run struct {
 	decisions *curate.Decisions // nil before curation
 	log       groups
 	plain     *rowFiles // set instead of a log if there are only rows
-	summary   *overview // see summarise
+	summary   *overview // result of summarise
 	marks     *marks.File
 	unmarked  string // reason why marks can't be set; empty if they can
 
@@ -228,7 +228,7 @@ func (r *Run) group(ordinal uint64) (g keptGroup, at int, err error) {
 // sorts maps the names of sort orders to functions that return a record's key. A minus before the name reverses the
 // order.
 var sorts = map[string]func(e *entry) float64{
-	"":         nil, // in log order
+	"":         nil, // log order
 	"score":    func(e *entry) float64 { return float64(e.Score) },
 	"length":   numbers["length"],
 	"messages": numbers["messages"],

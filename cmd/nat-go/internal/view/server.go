@@ -37,7 +37,7 @@ type Server struct {
 	token    string
 	port     string
 	names    []string // allowed values of a request's Host
-	public   bool     // a request's Host may be any IP address
+	public   bool     // whether a request's Host may be any IP address
 }
 
 // Listen starts listening on an address. public permits an address beyond the loopback interface.
@@ -73,7 +73,7 @@ func (s *Server) URL() string {
 	at := s.listener.Addr().(*net.TCPAddr)
 	host := at.String()
 	if at.IP.IsUnspecified() {
-		host = net.JoinHostPort(s.names[len(s.names)-1], s.port) // the machine's name
+		host = net.JoinHostPort(s.names[len(s.names)-1], s.port) // use the machine's name
 	}
 	return "http://" + host + "/?token=" + s.token
 }
@@ -140,7 +140,7 @@ func (s *Server) handler(r *Run) http.Handler {
 	}
 	page, err := fs.Sub(files, "page")
 	if err != nil {
-		panic(err) // embedded
+		panic(err) // cannot happen, because the folder is embedded
 	}
 	mux.Handle("GET /", http.FileServerFS(page))
 	return s.guard(mux)

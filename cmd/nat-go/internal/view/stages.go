@@ -19,7 +19,7 @@ import (
 // stage is the progress of one stage of an unfinished run, as shown by the files in the run's folder.
 type stage struct {
 	Name  string `json:"name"`
-	State string `json:"state"` // done, begun, waiting
+	State string `json:"state"` // done, begun or waiting
 	Count string `json:"count,omitempty"`
 }
 

@@ -36,7 +36,7 @@ type entry struct {
 	Sites    uint16
 	Messages uint16
 	Turns    uint16  // assistant messages, not counting a rejected answer's; at least 1
-	Share    uint16  // share of the record's tokens that are trained on, in shareParts, or unknownShare; see share
+	Share    uint16  // share of the record's trained tokens, in units of 1/shareParts, or unknownShare
 	Chars    uint32  // number of characters in all of the record's passages
 	Score    float32 // margin of a preference, score of a demonstration or reward of a rollout; NaN if absent
 	Spread   float32 // for a rollout, the largest reward in its reward group minus the smallest; NaN if absent
@@ -99,7 +99,7 @@ func (t *table) add(g *recordlog.Group, names map[string]uint8) error {
 				return fmt.Errorf("more than %d builders", maxBuilders)
 			}
 			b = uint8(len(t.Builders))
-			name := strings.Clone(rec.Origin.Builder) // a copy, because the memory of the group's strings is reused
+			name := strings.Clone(rec.Origin.Builder) // copied, because the memory of the group's strings is reused
 			names[name] = b
 			t.Builders = append(t.Builders, name)
 		}
@@ -244,7 +244,7 @@ func openTable(folder runfolder.Folder, cache string, progress func(bytes int64)
 	}
 	if path != "" {
 		_ = os.MkdirAll(cache, 0o700)
-		_ = durable.Save(path, t.write) // if it can't be cached, it is built again next time
+		_ = durable.Save(path, t.write) // if this fails, the table is built again next time
 	}
 	return t, nil
 }
@@ -404,7 +404,7 @@ func (t *table) readShares(folder runfolder.Folder, batches version) error {
 			}
 			sides := m.Proof
 			if l.Channel == batch.SDPO.Name && len(sides) > 1 {
-				sides = sides[:1] // only the student's side, because teachers aren't trained
+				sides = sides[:1] // ignore the teacher's side, because teachers aren't trained
 			}
 			for k := range sides {
 				from := 0

@@ -19,7 +19,7 @@ type batchRow struct {
 	Channel string `json:"channel"`
 	Split   string `json:"split"`
 	Example string `json:"example"`
-	Record  int64  `json:"record"` // from 1
+	Record  int64  `json:"record"` // record number, starting at 1
 	Sites   int    `json:"sites"`
 }
 
@@ -70,15 +70,15 @@ type headAnswer struct {
 	Sides   []sideInfo   `json:"sides"`
 	Shown   []int        `json:"shown"` // indices of the sides that Pieces divides
 	Pieces  []tokenPiece `json:"pieces"`
-	Width   int          `json:"width"` // tokens per window
+	Width   int          `json:"width"` // number of tokens per window
 }
 
 type sideInfo struct {
 	Name    string `json:"name"`
 	Length  int    `json:"length"`
 	Trained int    `json:"trained"`
-	LogProb bool   `json:"log_prob"` // some tokens have a log-prob
-	JSD     bool   `json:"jsd"`      // a hint's effect was measured for some tokens
+	LogProb bool   `json:"log_prob"` // whether some tokens have a log-prob
+	JSD     bool   `json:"jsd"`      // whether a hint's effect was measured for some tokens
 }
 
 // tokenPiece is a part of a token row, given as a span on each side shown.

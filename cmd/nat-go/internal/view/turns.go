@@ -7,9 +7,9 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// turn is one of the model's turns in a demonstration, which is either trained or only context.
+// turn is one of the model's turns in a demonstration. It is either trained on or only context.
 type turn struct {
-	Message int  `json:"message"` // from 0
+	Message int  `json:"message"` // message index, starting at 0
 	Trained bool `json:"trained"`
 	// number, starting at 1, of the record that trains the turn instead of this one; 0 if no record does
 	In      uint64 `json:"in,omitempty"`
@@ -84,7 +84,7 @@ func hashes(h *history.Hasher, r *builders.Resolved) []ttc.History {
 
 // branch is another record from the same example, with a conversation that differs from some message onward.
 type branch struct {
-	Record   uint64 `json:"record"` // from 1
+	Record   uint64 `json:"record"` // record number, starting at 1
 	Builder  string `json:"builder"`
 	Parts    int    `json:"parts"`    // number of initial messages that both conversations share
 	Messages int    `json:"messages"` // number of messages in the branch
@@ -109,7 +109,7 @@ func (g *keptGroup) branches(at int) (list []branch) {
 			parts++
 		}
 		if parts == len(a) && parts == len(b) {
-			continue // the same record, or a copy by another builder
+			continue // this is the same record, or a copy by another builder
 		}
 		x := branch{
 			Record: g.first + uint64(i) + 1, Builder: text(other.Origin.Builder), Parts: parts, Messages: len(b),

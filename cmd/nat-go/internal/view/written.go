@@ -19,7 +19,7 @@ import (
 type writtenRow struct {
 	Format string `json:"format"`
 	File   string `json:"file"`
-	Row    int64  `json:"row"` // from 1
+	Row    int64  `json:"row"` // row number, starting at 1
 	Text   string `json:"text"`
 }
 

@@ -232,7 +232,7 @@ func (a *Adapter) Cancel(ctx context.Context, job trainers.JobRef) error {
 		return err
 	}
 	if why, err := a.restarted(ctx, job); err != nil || why != "" {
-		return err // the environment no longer exists
+		return err // err is nil if the environments no longer exist
 	}
 	for _, id := range ids {
 		body := trainers.JSON(map[string]int64{"env_id": id})

@@ -35,7 +35,7 @@ type Config struct {
 	RequestTimeout  time.Duration  `yaml:"request_timeout" default:"60s" validate:"gt=0" doc:"time limit for each response"`
 	TLS             httpclient.TLS `yaml:"tls" doc:"certificates"`
 
-	backoff time.Duration // pause before a retry, which tests shorten
+	backoff time.Duration // pause before a retry; tests set a shorter one
 }
 
 // Limits returns the timeouts and retry counts.

@@ -71,8 +71,8 @@ func (a *Adapter) save(data trainers.DataSet, l *delivery) error {
 	return durable.WriteFile(a.deliveryPath(data), l.line())
 }
 
-// saveUnsynced is like save, but doesn't wait for the disk. The record is kept if the process dies, but may be lost
-// if the machine crashes, which affects only one group.
+// saveUnsynced is like save, but doesn't wait for the disk. The record is kept if the process dies. It may be lost if
+// the machine crashes, but that affects only one group.
 func (a *Adapter) saveUnsynced(data trainers.DataSet, l *delivery) error {
 	return durable.Note(a.deliveryPath(data), l.line())
 }
@@ -144,7 +144,7 @@ func (a *Adapter) send(ctx context.Context, data trainers.DataSet, l *delivery, 
 		l.Uncertain++
 		a.env.Log.Warn().Err(err).Int("group", l.Read).Msg("the response was lost; the group may be queued and is not sent again")
 	default:
-		l.NoTeacher = without // not counted, because the group will be sent again when the run is resumed
+		l.NoTeacher = without // don't count the group, because it will be sent again when the run is resumed
 		return errors.Join(err, a.save(data, l))
 	}
 	l.Read++

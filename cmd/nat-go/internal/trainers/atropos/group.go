@@ -31,7 +31,7 @@ type Group struct {
 	// by sequence, token and rank; omitted if any sequence lacks them
 	DistillTokenIDs [][][]int64    `json:"distill_token_ids,omitempty"`
 	DistillLogProbs [][][]float64  `json:"distill_logprobs,omitempty"`
-	GroupOverrides  map[string]any `json:"group_overrides,omitempty"` // settings for this group: teacher_top_k
+	GroupOverrides  map[string]any `json:"group_overrides,omitempty"` // settings for this group, such as teacher_top_k
 	EnvID           *int64         `json:"env_id,omitempty"`
 
 	// NoTeacher is the reason why check removed the group's distillation columns, if it did.

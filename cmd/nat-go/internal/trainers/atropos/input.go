@@ -183,8 +183,8 @@ type row struct {
 // spooled is the location of a row in the spool file, with the row's group.
 type spooled struct{ group, offset, size int64 }
 
-// eachTask makes a group from all rows of one task. Batches are shuffled, so a task's rows may be anywhere. They are
-// therefore spooled to a file, and only an index is kept in memory.
+// eachTask makes a group for each task from all of its rows. A task's rows may be in any batch. Therefore, all rows are
+// spooled to a file, and only an index is kept in memory.
 func eachTask(dir string, batches []trainBatch, do func(*Group, *fault) error) error {
 	file, err := spool.New("")
 	if err != nil {
@@ -199,7 +199,7 @@ func eachTask(dir string, batches []trainBatch, do func(*Group, *fault) error) e
 					r.TopK = l.topK[i]
 				}
 				if r.TopK != nil && *r.TopK < 0 {
-					r.TeacherIDs, r.TeacherLogProbs = nil, nil // the group didn't request any, so none are missing
+					r.TeacherIDs, r.TeacherLogProbs = nil, nil // the group didn't request them
 				}
 				text, err := json.Marshal(r)
 				if err != nil { // r contains a number that is not finite; an empty text marks the row as invalid

@@ -55,8 +55,8 @@ type registered struct {
 	Name   string `json:"wandb_name"`
 }
 
-// registration sends the delivery's registration until the server accepts it, which it does once the trainer has
-// requested its first batch.
+// registration sends the delivery's registration repeatedly until the server accepts it. The server accepts it once the
+// trainer has requested its first batch.
 func (a *Adapter) registration(ctx context.Context, l *delivery) (registered, error) {
 	body := trainers.JSON(map[string]any{
 		"max_token_length": l.MaxLen, "desired_name": a.conf.Name, "weight": a.conf.Weight, "group_size": l.GroupSize,
@@ -136,7 +136,7 @@ func (a *Adapter) restarted(ctx context.Context, job trainers.JobRef) (string, e
 func environments(op string, job trainers.JobRef) (ids []int64, err error) {
 	for field := range strings.FieldsSeq(job.Metadata["env_id"]) {
 		id, err := strconv.ParseInt(field, 10, 64)
-		if err != nil || id < 0 { // the server would take a negative number for another environment
+		if err != nil || id < 0 { // the server would treat a negative number as the number of another environment
 			return nil, trainers.Errorf(httpclient.Local, op, "", "invalid env_id in the job reference")
 		}
 		ids = append(ids, id)

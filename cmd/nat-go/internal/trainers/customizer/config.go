@@ -57,7 +57,7 @@ type Config struct {
 	CustomFields   map[string]string `yaml:"custom_fields" doc:"custom fields, stored with the job"`
 	Integrations   integrations      `yaml:"integrations" doc:"services that training reports to"`
 
-	backoff time.Duration // pause before a retry, which tests shorten
+	backoff time.Duration // pause before a retry; tests set a shorter one
 }
 
 // Hyperparameters are sent with the job. The service chooses values for any that are missing.
@@ -162,7 +162,7 @@ func (c *Config) Dataset(key string) string {
 	return name(c.DatasetName+"-", key, 96)
 }
 
-// name joins a prefix and a key into a name that the stores and Kubernetes accept, which consists of lower-case
+// name joins a prefix and a key into a name that the stores and Kubernetes accept. The name consists of lower-case
 // letters, digits, "-" and, in the prefix, the user's text. If the result is too long, name removes the beginning of
 // the key, because the end makes it unique.
 func name(prefix, key string, limit int) string {

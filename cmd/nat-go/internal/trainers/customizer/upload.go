@@ -216,7 +216,7 @@ func (a *Adapter) uploadLFS(ctx context.Context, repo string, f file) (string, e
 			return "", trainers.Errorf(httpclient.Refused, "upload "+f.remote, "",
 				"store rejected the object: %d %s", o.Error.Code, a.hub.Scrub(o.Error.Message))
 		}
-		if o.Actions["upload"] == nil { // already stored
+		if o.Actions["upload"] == nil { // the store already has the file
 			return oid, nil
 		}
 		return oid, a.transfer(ctx, f, oid, *o.Actions["upload"], o.Actions["verify"])

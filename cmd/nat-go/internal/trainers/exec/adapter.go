@@ -108,7 +108,7 @@ func (a *Adapter) Submit(_ context.Context, data trainers.DataSet, key string) (
 	if alive(dir) {
 		return fail(fmt.Errorf("trainer of this run is still running; its files are in %s", dir))
 	}
-	if err := os.RemoveAll(dir); err != nil { // files of a failed submission
+	if err := os.RemoveAll(dir); err != nil { // the folder may contain files of a failed submission
 		return fail(err)
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -159,7 +159,7 @@ func (a *Adapter) start(dir string, b *submissionRecord, argv, environ []string)
 	if err != nil {
 		return 0, err
 	}
-	return p.PID(), nil // without waiting, because the shell records the exit status in the folder
+	return p.PID(), nil // no need to wait, because the shell records the exit status in the folder
 }
 
 // ref returns the reference for a submission's job.
@@ -280,7 +280,7 @@ func alive(dir string) bool {
 // Status reads the exit status, if there is one, and the progress at the end of the output.
 func (a *Adapter) Status(_ context.Context, job trainers.JobRef) (trainers.JobStatus, error) {
 	dir := a.dir()
-	living := alive(dir) // checked first, because otherwise a program that ends in between seems to lack a status
+	living := alive(dir) // must be checked before the file is read, because the program may end in between
 	code, err := readInt(filepath.Join(dir, exitFile))
 	st := trainers.JobStatus{
 		State: trainers.Running, Message: "the trainer is running",
@@ -359,7 +359,7 @@ func (a *Adapter) Cancel(ctx context.Context, _ trainers.JobRef) error {
 	fail := func(err error) error { return trainers.LocalError("cancel the trainer", "", err) }
 	living := alive(dir)
 	if _, err := readInt(filepath.Join(dir, exitFile)); err == nil {
-		return nil // it has ended
+		return nil // the program has already ended
 	}
 	if !living {
 		if err := unseen(dir); err != nil {

@@ -7,8 +7,8 @@
 //
 //	<run>/trainer/submission.json   the submission, its host and its lock
 //	<run>/trainer/output.log        the program's output
-//	<run>/trainer/pid               process group
-//	<run>/trainer/exit              exit status, once it has ended
+//	<run>/trainer/pid               id of the process group
+//	<run>/trainer/exit              exit status, once the program has ended
 //	<run>/trainer/lock              locked while any of the job's processes is alive
 //	<run>/trainer/began             created immediately before the program starts
 //	<run>/trainer/cancelled         created when nat-go cancels the job

@@ -58,7 +58,7 @@ func pointer(m map[string]float64, key string) *float64 {
 }
 
 var (
-	bar = regexp.MustCompile(`(\d+)/(\d+) \[`) // tqdm's
+	bar = regexp.MustCompile(`(\d+)/(\d+) \[`) // a tqdm progress bar
 	// a printed Python dict
 	pyPair   = regexp.MustCompile(`'([\w/]+)': '?([-+0-9.eE]+)'?[,}]`)
 	keyValue = regexp.MustCompile(`(?:^|[\s,;])([A-Za-z_/]+)\s?[=:]\s?([-+]?[0-9][-+0-9.eE]*)%?`) // step=12 loss: 0.69
@@ -68,7 +68,7 @@ var (
 func parseLine(line string, found map[string]float64) {
 	line = strings.TrimSpace(line)
 	if at := strings.Index(line, "{"); at > 0 && strings.HasSuffix(line, "}") && bar.MatchString(line[:at]) {
-		parseLine(line[:at], found) // the progress bar, which is followed by an object on the same line
+		parseLine(line[:at], found) // the progress bar is followed by an object on the same line
 		line = line[at:]
 	}
 	switch {

@@ -141,8 +141,8 @@ func (c *Client) neverBegan(j *Job) bool {
 }
 
 // sameService returns an error if an unsettled submission was sent to a different service. The submission's job
-// wouldn't be found in the current service, and the run would be submitted a second time. Otherwise, sameService
-// records the address of the current service.
+// wouldn't be found in the current service, and the run would be submitted a second time. If there is no such
+// submission, sameService records the address of the current service.
 func (c *Client) sameService(j *Job) error {
 	a, ok := c.Adapter.(trainers.Addressed)
 	if !ok {
@@ -280,7 +280,7 @@ func (c *Client) Wait(ctx context.Context, j *Job, leave *Leave) error {
 		return exit.Failedf("no job to wait for in run %s: `nat-go finetune resume %s` submits it", j.RunID, c.Dir)
 	}
 	if j.Phase == Done && !j.DeployingAt.IsZero() && j.Status.State != trainers.Completed {
-		// The model is trained, but its deployment failed: deploy it again.
+		// The model is trained, but its deployment failed, so deploy it again.
 		j.Phase, j.Error, j.DeployingAt = Training, "", time.Time{}
 		j.Status = trainers.JobStatus{State: trainers.Completed}
 		if err := c.save(j); err != nil {

@@ -36,7 +36,7 @@ const (
 type Job struct {
 	Version int    `json:"version"`
 	RunID   string `json:"run_id"`
-	Adapter string `json:"adapter"`           // `_type`
+	Adapter string `json:"adapter"`           // the adapter's `_type`
 	Name    string `json:"name"`              // name of the entry in the config's trainer_adapters
 	Key     string `json:"key"`               // idempotency key
 	Address string `json:"address,omitempty"` // address of the service that the job was last submitted to

@@ -21,7 +21,7 @@ type Leave struct {
 	// Forced is called at the third signal, while the job is still being cancelled. It may be nil.
 	Forced func()
 
-	once, twice chan struct{} // closed at the first signal, and at the second
+	once, twice chan struct{} // closed at the first and the second signal, respectively
 	code        int           // set before once is closed
 }
 

@@ -118,7 +118,8 @@ func (s *Service) serve(w http.ResponseWriter, r *http.Request) {
 	s.Answer(w, r, body)
 }
 
-// Answer answers a request as the service does. A Fault may corrupt the response.
+// Answer answers a request as the service does. A Fault may call it with its own ResponseWriter, to corrupt the
+// response.
 func (s *Service) Answer(w http.ResponseWriter, r *http.Request, body []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
