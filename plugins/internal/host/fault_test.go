@@ -270,9 +270,9 @@ func TestProtocolFaults(t *testing.T) {
 		says  string
 		drops int // groups
 	}{
-		{"wrong id", "not the one due next", 1},
-		{"twice", "not the one due next", 0}, // the first answer counts
-		{"late", "not the one due next", 1},
+		{"wrong id", "is out of order", 1},
+		{"twice", "is out of order", 0}, // the first answer counts
+		{"late", "is out of order", 1},
 		{"huge", "larger than max", 1},
 		{"end", "", 1},
 		{"miscount", "expected 5 records, got 1", 1},
