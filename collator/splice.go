@@ -45,8 +45,8 @@ type splice struct {
 	ids     []int32 // tokens of the hint
 	room    int     // extra tokens that must fit in the teacher's row, for a longer contrast or an omitted hint
 	text    string  // text of the hint's tokens, if it was checked
-	// neutral and contrast hold the tokens of a neutral hint and of another site's hint, each placed like this hint. They
-	// are nil if there is no such hint or it can't be placed there.
+	// neutral and contrast hold the tokens of a neutral hint and of another site's hint, each placed like this hint.
+	// They are nil if there is no such hint or it can't be placed there.
 	neutral, contrast []int32
 	runs              []chat.Span // the target's tokens that are in the loss
 	mode              string

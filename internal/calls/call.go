@@ -37,8 +37,8 @@ type Message struct {
 	chat.Message
 	Error *bool // for a tool result, the source's explicit error flag
 
-	// Tokens distinguishes messages with the same text but different tokens, if the source knows the tokens; otherwise, it
-	// is 0.
+	// Tokens distinguishes messages with the same text but different tokens, if the source knows the tokens; otherwise,
+	// it is 0.
 	Tokens uint64
 }
 

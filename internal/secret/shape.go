@@ -287,8 +287,8 @@ var ofShell = compiled(`^\$[A-Z_][A-Z0-9_]*$`)
 
 var (
 	name = compiled(`(?i)` + words + `$|(?:access[_-]?key[_-]?id|_pat|bearer|authorization|cookie)$`)
-	// variable matches only upper case, as in environment variables, because a configuration key ending in _key may name a
-	// field.
+	// variable matches only upper case, as in environment variables, because a configuration key ending in _key may
+	// name a field.
 	variable  = compiled(`^[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*_(?:KEY|PASS|AUTH|SIG|DSN)$`)
 	namedKeys = compiled(`(?i)(?:openai|anthropic|wandb|hf|huggingface|aws|azure|gcp|google|nvidia|ngc|signing|encryption|ssh|deploy|master)[_-]?key$`)
 )

@@ -12,7 +12,7 @@ import (
 // several builders, so a crash affects them all. A worker that searches for the group that makes the process fail
 // needs exclusive use, because groups of other workers could also make it fail.
 type gate struct {
-	uses    *semaphore.Weighted // a shared use takes one unit, and an exclusive use takes all; served in order of arrival
+	uses    *semaphore.Weighted // a shared use takes one unit, an exclusive use all; first come, first served
 	mu      sync.Mutex
 	waiting int           // number of workers that want exclusive use
 	wanted  chan struct{} // closed while a goroutine waits for exclusive use

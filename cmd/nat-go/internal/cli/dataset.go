@@ -187,7 +187,8 @@ func verify(p *dataset.Place) (*dataset.Report, error) {
 	manifest, why := p.Run.ReadManifest()
 	var written []runfolder.Written
 	if why == nil {
-		written = append([]runfolder.Written{}, manifest.Dataset...) // must not be nil even if the run didn't write any rows
+		// Must not be nil even if the run didn't write any rows.
+		written = append([]runfolder.Written{}, manifest.Dataset...)
 	}
 	r, err := dataset.Verify(p, written, os.TempDir())
 	if err != nil {

@@ -30,8 +30,8 @@ const (
 	standardFloor = 16 << 20
 	// runFloor is the size up to which a run's heap may always grow, unless the input is small.
 	runFloor = 36 << 20
-	// shardFloor is the floor for the commands that plan, build and merge shards. These commands are limited by processors
-	// rather than by memory, and a larger floor reduces the number of collections.
+	// shardFloor is the floor for the commands that plan, build and merge shards. These commands are limited by
+	// processors rather than by memory, and a larger floor reduces the number of collections.
 	shardFloor   = 64 << 20
 	shardPercent = 100
 )

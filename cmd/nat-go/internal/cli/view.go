@@ -39,7 +39,8 @@ func newViewCmd() *cobra.Command {
 		Short: "View a run in the browser: counts, pairs, conversations, tokens and drops",
 		Args:  cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			out := cmd.OutOrStdout() // the writer that restores names isn't needed, because view never prints the path of a copy
+			// The writer that restores names isn't needed, because view never prints the path of a copy.
+			out := cmd.OutOrStdout()
 			return withCopies(cmd, args, func(local []string) error { return v.run(cmd, out, args, local) })
 		},
 	}
@@ -66,9 +67,9 @@ func (v *viewFlags) run(cmd *cobra.Command, out io.Writer, args, local []string)
 	if err == nil {
 		cache = filepath.Join(cache, "nat-go", "view")
 	}
-	// Displayed data is reread each time, but the table for a large log is kept in memory. With Go's default setting, the
-	// process would use twice as much memory as the table. Frequent collections are cheap, because the table doesn't
-	// contain pointers.
+	// Displayed data is reread each time, but the table for a large log is kept in memory. With Go's default setting,
+	// the process would use twice as much memory as the table. Frequent collections are cheap, because the table
+	// doesn't contain pointers.
 	setHeapGrowth(5, 0)
 	shown := newProgress(cmd)
 	var runs []*view.Run

@@ -125,8 +125,8 @@ type Point struct {
 	Forward  float64 `json:"forward_us_per_row"`
 	Gradient float64 `json:"gradient_us_per_row"`
 	Slow     float64 `json:"float64_share"` // share of rows whose gradient is computed on the float64 path
-	// OfForward and OfGradient are the time of torch's fastest compiled form on the same arrays, divided by the kernel's
-	// time; 0 means that torch wasn't measured.
+	// OfForward and OfGradient are the time of torch's fastest compiled form on the same arrays, divided by the
+	// kernel's time; 0 means that torch wasn't measured.
 	OfForward  float64 `json:"forward_times_torch_compiled,omitempty"`
 	OfGradient float64 `json:"gradient_times_torch_compiled,omitempty"`
 }

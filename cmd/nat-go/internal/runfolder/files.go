@@ -159,7 +159,8 @@ func (l *Lock) Sums(known []File) ([]File, error) {
 	}
 	var list []File
 	err := l.Folder.Walk(func(rel string, info fs.FileInfo) (err error) {
-		if !info.IsDir() && !info.Mode().IsRegular() { // skip files from other programs; nat-go writes only regular files
+		// Skip files from other programs; nat-go writes only regular files.
+		if !info.IsDir() && !info.Mode().IsRegular() {
 			return nil
 		}
 		s, ok := by[rel]

@@ -138,8 +138,8 @@ type Written struct {
 	// number of omitted messages after a record's last turn, which are never trained on
 	Trimmed int64 `json:"trimmed,omitempty"`
 
-	// Omitted maps each kind of part that rows can't represent, such as a message's refusal, to the number of records with
-	// such a part.
+	// Omitted maps each kind of part that rows can't represent, such as a message's refusal, to the number of records
+	// with such a part.
 	Omitted map[string]int64 `json:"omitted,omitempty"`
 
 	Contexts *Contexts     `json:"contexts,omitempty"` // contexts of the trained turns in the format's rows

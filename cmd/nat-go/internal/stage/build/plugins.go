@@ -57,7 +57,8 @@ func (ps *Plugins) Start(ctx context.Context) error {
 			return startPlugin(ctx, name, ps.Config, lock, ps.Env)
 		})
 		ps.started[name] = start
-		go func() { _, _ = start() }() // don't look up the function in ps.started, because the loop still adds to that map
+		// Don't look up the function in ps.started, because the loop still adds to that map.
+		go func() { _, _ = start() }()
 	}
 	return nil
 }

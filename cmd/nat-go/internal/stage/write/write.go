@@ -35,8 +35,8 @@ type Stage struct {
 	Compat compat.Mode
 	Tokens bool   // whether the run makes token batches
 	CopyTo string // NAT's dataset_output_dir; empty means no copy
-	// Parts holds the shards' outputs if the rows were written in parts, and Joined holds the result of joining them. If
-	// Parts is nil, Run writes the rows.
+	// Parts holds the shards' outputs if the rows were written in parts, and Joined holds the result of joining them.
+	// If Parts is nil, Run writes the rows.
 	Parts  []*shards.Output
 	Joined []runfolder.Written
 }

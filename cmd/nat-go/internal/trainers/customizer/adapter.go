@@ -316,8 +316,8 @@ func (a *Adapter) Find(ctx context.Context, data trainers.DataSet, key string) (
 				return a.ref(data.RunID, dataset, key, j.Value), true, nil
 			}
 		}
-		// If responses lack a page count, the list ends when a page is empty. It also ends when the first page is repeated,
-		// which means that the service ignores the page number.
+		// If responses lack a page count, the list ends when a page is empty. It also ends when the first page is
+		// repeated, which means that the service ignores the page number.
 		total := p.Pagination.TotalPages
 		if len(p.Data) == 0 || total > 0 && n >= total || p.Data[0].Value.ID == first {
 			return trainers.JobRef{}, false, nil
