@@ -40,7 +40,7 @@ func main() {}
 // several threads at once, but not in a process that was forked after the library was loaded, because Go's other
 // threads don't exist there.
 //
-// export natgo_jsd
+//export natgo_jsd
 func natgo_jsd(c *C.natgo_call) C.int {
 	if err := jsd(c); err != nil {
 		message := unsafe.Slice((*byte)(unsafe.Pointer(c.message)), int(c.room))

@@ -91,8 +91,8 @@ func (g *grad512) entries() {
 	}
 }
 
-// add adds the entries and raw gradients to their sums, pairwise, so that fewer additions round against a large sum,
-// and stores the raw gradients.
+// add adds the entries and the raw gradients to their sums, and stores the raw gradients. It adds them in pairs first,
+// so that fewer additions are rounded to the precision of a large sum.
 func (g *grad512) add() {
 	entry, raw, t := g.psi, g.rate, g.tmp
 	g.VADDPS(entry[1], entry[0], entry[0])

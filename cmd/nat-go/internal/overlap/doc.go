@@ -6,8 +6,9 @@
 // in the benchmark. In scripts without spaces between words, each character counts as a word.
 //
 // Policies and tool schemas occur in benchmarks and in every rollout from an environment. Therefore, a run of words is
-// ignored if messages of one role contain it in three or more tasks and in more than 5 % of the examples. These must be
-// at least ten examples or more than half of all examples. Such a run is ignored even in an answer that quotes it.
+// ignored if, in messages of one role, it occurs in three or more tasks and in more than 5% of the examples, provided
+// that it occurs in at least ten examples or in more than half of them. Such a run is ignored even in an answer that
+// quotes it.
 // Finding these runs requires a separate pass over all examples, before the one that finds overlaps.
 //
 // Memory use depends only on the benchmarks. The index holds a table with the hashes of their runs of words, and counts

@@ -127,7 +127,7 @@ func (s *Store) regroup(id func(old string) string) error {
 // equal parts are adjacent, file by file.
 type equals struct {
 	last   [rowWidth]byte
-	inFile int // number of rows in the last row's file
+	inFile int // number of rows so far with the same part and file as the last row
 	kept   int // number of rows to keep; 0 before the first row
 }
 

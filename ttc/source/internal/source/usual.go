@@ -96,7 +96,7 @@ func isSmaller(c *Column) bool {
 // firstTime is the minimum number treated as a time since 1970, in seconds or smaller units.
 const firstTime = 1e9
 
-// isOutcome reports whether the values under an outcome's name are outcomes.
+// isOutcome reports whether a column with the name of an outcome has the kind of values expected under that name.
 func isOutcome(c *Column) bool {
 	holder, name, _ := strings.Cut(CommonName(c.Key), ".")
 	if !slices.Contains(holders, holder) {
