@@ -156,8 +156,8 @@ func appendFloat(dst []byte, f float64, bits int) []byte {
 	return dst
 }
 
-// isJSON reports whether a column is declared to hold JSON. Hugging Face's datasets library declares columns this way if
-// their objects have different keys.
+// isJSON reports whether a column is declared to hold JSON. Hugging Face's datasets library declares columns this way
+// if their objects have different keys.
 func isJSON(n parquet.Node) bool {
 	if !n.Leaf() || n.Type().LogicalType() == nil {
 		return false
