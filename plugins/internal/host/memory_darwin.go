@@ -19,8 +19,8 @@ func residentBytes(pid int) (int64, bool) {
 		_                 [80]byte
 	}
 	size := unsafe.Sizeof(info)
-	n, _, err := unix.Syscall6(unix.SYS_PROC_INFO, pidInfo, uintptr(pid), taskInfo, 0, //nolint:staticcheck // no wrapper
-		uintptr(unsafe.Pointer(&info)), size)
+	n, _, err := unix.Syscall6(unix.SYS_PROC_INFO, //nolint:staticcheck // its wrapper would be libproc's
+		pidInfo, uintptr(pid), taskInfo, 0, uintptr(unsafe.Pointer(&info)), size)
 	return int64(info.resident), err == 0 && n == size
 }
 
