@@ -1,6 +1,8 @@
 package batch
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"sync"
 
@@ -49,6 +51,38 @@ func (c *Channel) variant(r *Row) uint8 {
 		return 1
 	}
 	return 0
+}
+
+// hasSides reports whether a row has the channel's number of sides. An sdpo row has one or more teachers.
+func (c *Channel) hasSides(r *Row) bool {
+	return len(r.Sides) == len(c.Sides) || c == SDPO && len(r.Sides) > len(c.Sides)
+}
+
+// fits checks that a row read from a file can be in a batch of the channel and the variant: that it has their sides and
+// columns, and that its positions are within its tokens.
+func (c *Channel) fits(r *Row, variant uint8) error {
+	if !c.hasSides(r) || c == RL && r.Meta.RL == nil || c.variant(r) != variant {
+		return fmt.Errorf("%d sides, or other columns than rows of channel %s have", len(r.Sides), c.Name)
+	}
+	for k := range r.Sides {
+		for _, t := range r.Sides[k].Trained {
+			if t.Start < 0 || t.Start > t.End || t.End > len(r.Sides[k].IDs) {
+				return fmt.Errorf("span %d-%d of side %d is outside its tokens", t.Start, t.End, k)
+			}
+		}
+	}
+	for _, p := range r.Meta.Proof {
+		if slices.ContainsFunc(p.Owners, func(o Owner) bool { return o.End < 0 }) {
+			return errors.New("owned tokens end before the first")
+		}
+	}
+	if c != SDPO {
+		return nil
+	}
+	if slices.ContainsFunc(r.Meta.Sites, func(s RowSite) bool { return s.Teacher < 0 || s.Teacher > len(r.Sides)-2 }) {
+		return errors.New("unknown teacher of a site")
+	}
+	return r.Splices()
 }
 
 // assembly is a batch under construction. Each side has its own number of rows, R, and width, T.

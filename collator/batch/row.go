@@ -238,7 +238,7 @@ type Encoded struct {
 
 // Encode encodes a row of a channel.
 func Encode(c *Channel, r *Row) (*Encoded, error) {
-	if c == SDPO && len(r.Sides) < 2 || c != SDPO && len(r.Sides) != len(c.Sides) {
+	if !c.hasSides(r) {
 		return nil, fmt.Errorf("invalid row: %d sides for channel %s", len(r.Sides), c.Name)
 	}
 	e := encodings.Get().(*Encoded)
@@ -300,6 +300,9 @@ func (e *entry) row(b []byte) (*Row, error) {
 	}
 	if err == nil {
 		err = json.Unmarshal(meta, &r.Meta)
+	}
+	if err == nil {
+		err = channels[e.Channel].fits(r, e.Variant)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %v", errSpool, err)

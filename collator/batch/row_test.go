@@ -27,16 +27,24 @@ func TestRowsGrowOnce(t *testing.T) {
 	}
 }
 
+// rowsOf returns n rows of a channel or, as only real sites splice, one row of sdpo.
+func rowsOf(n int, c *Channel) []*Row {
+	if c == SDPO {
+		return []*Row{siteRow()}
+	}
+	return sample(n, c)
+}
+
 // TestRowsComeBack checks that an encoded row is decoded unchanged, with the ordinal and the task that it got later, and
 // that one that ends early, or doesn't end where it should, is an error.
 func TestRowsComeBack(t *testing.T) {
-	for _, c := range channels {
-		for _, want := range sample(2, c) {
+	for i, c := range channels {
+		for _, want := range rowsOf(2, c) {
 			e, err := Encode(c, want)
 			if err != nil {
 				t.Fatal(err)
 			}
-			e.Ordinal = 7
+			e.Channel, e.Ordinal = uint8(i), 7
 			if want.Meta.Ordinal = 7; want.Meta.RL != nil {
 				e.Group, want.Meta.RL.Group = 9, 9
 			}
@@ -57,24 +65,58 @@ func TestRowsComeBack(t *testing.T) {
 }
 
 // FuzzRow checks that a forged encoding, such as one in a shard's folder, doesn't take more memory than a multiple of
-// its size, and doesn't make the program panic.
+// its size, and that neither it nor its batch makes the program panic.
 func FuzzRow(f *testing.F) {
-	for _, c := range channels {
-		b, err := appendRow(nil, sample(1, c)[0])
-		if err != nil {
-			f.Fatal(err)
+	for i, c := range channels {
+		for _, r := range rowsOf(3, c) {
+			b, err := appendRow(nil, r)
+			if err != nil {
+				f.Fatal(err)
+			}
+			f.Add(uint8(i), c.variant(r), b)
 		}
-		f.Add(b)
 	}
-	f.Fuzz(func(t *testing.T, b []byte) {
-		r, err := (&entry{Group: -1}).row(b)
+	f.Fuzz(func(t *testing.T, channel, variant uint8, b []byte) {
+		c := channels[int(channel)%len(channels)]
+		r, err := (&entry{Channel: channel % uint8(len(channels)), Variant: variant, Group: -1}).row(b)
 		if err != nil {
 			return
 		}
 		if _, err := appendRow(nil, r); err != nil {
 			t.Fatal(err)
 		}
+		for _, layout := range []Layout{Padded, Packed} {
+			assemble(c, []*Row{r}, layout, Form{}.forChannel(c, layout), 7)
+		}
 	})
+}
+
+// TestForgedRows checks that rows whose parts don't fit together are rejected.
+func TestForgedRows(t *testing.T) {
+	for name, spoil := range map[string]func(*Row){
+		"no side":       func(r *Row) { r.Sides = nil },
+		"span":          func(r *Row) { r.Sides[0].Trained[0].End = len(r.Sides[0].IDs) + 1 },
+		"negative span": func(r *Row) { r.Sides[0].Trained[0].Start = -1 },
+		"no columns":    func(r *Row) { r.Meta.RL, r.Meta.Ref, r.Sides[0].LogProbs = nil, &Ref{}, []float32{1} },
+		"owners":        func(r *Row) { r.Meta.Proof = []Proof{{Owners: Owners{{End: -5}}}} },
+		"teacher":       func(r *Row) { r.Meta.Sites = append(r.Meta.Sites, RowSite{Teacher: 9}) },
+	} {
+		for i, c := range channels {
+			if name == "teacher" && c != SDPO || name == "no columns" && (c == SFT || c == SDPO) {
+				continue // these channels don't have such parts
+			}
+			r := rowsOf(1, c)[0]
+			e := entry{Channel: uint8(i), Variant: c.variant(r), Group: -1}
+			spoil(r)
+			b, err := appendRow(nil, r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := e.row(b); !errors.Is(err, errSpool) {
+				t.Errorf("%s %s: %v", c.Name, name, err)
+			}
+		}
+	}
 }
 
 // TestReusedCells checks that a grid in the memory of an earlier batch holds nothing of that batch.
