@@ -98,6 +98,13 @@ func (p *Parts) ReadRow(row *batch.Encoded) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if row.Offset < 0 || int64(row.Bytes) > info.Size()-row.Offset {
+		return nil, Damaged(f.Name(), "a row lies outside the file")
+	}
 	b := make([]byte, row.Bytes)
 	if _, err := f.ReadAt(b, row.Offset); err != nil {
 		return nil, Damaged(f.Name(), err.Error())

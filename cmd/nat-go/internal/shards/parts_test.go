@@ -2,9 +2,13 @@ package shards
 
 import (
 	"io"
+	"math"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/nat-go/nat-go/collator/batch"
 )
 
 // countedGroups yields a fixed number of groups.
@@ -48,6 +52,26 @@ func TestOrderOfOtherLogs(t *testing.T) {
 		}
 		if all[0].closed != 1 || all[1].closed != 1 {
 			t.Errorf("%d groups: closed %d and %d times", n, all[0].closed, all[1].closed)
+		}
+	}
+}
+
+// TestForgedRowEntries checks that an entry of a row that isn't in the shard's file is damage.
+func TestForgedRowEntries(t *testing.T) {
+	f, err := os.Create(filepath.Join(t.TempDir(), "rows"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteString("a row"); err != nil {
+		t.Fatal(err)
+	}
+	p := &Parts{Plan: &Plan{Shards: make([]Shard, 1)}, rows: map[int]*os.File{0: f}}
+	for offset, bytes := range map[int64]uint32{0: 1 << 31, 6: 1, -1: 2, math.MaxInt64: 5} {
+		row := new(batch.Encoded)
+		row.Offset, row.Bytes = offset, bytes
+		if _, err := p.ReadRow(row); err == nil || !strings.Contains(err.Error(), "outside the file") {
+			t.Errorf("%d bytes at %d: %v", bytes, offset, err)
 		}
 	}
 }
