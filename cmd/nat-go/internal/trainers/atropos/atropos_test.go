@@ -985,6 +985,21 @@ func realServer(t *testing.T) string {
 		}
 		t.Skip("SKIPPED: no real Atropos server: ", err)
 	}
+	var said []string
+	for range 3 { // another process can take the port before the server does
+		url, lines := startServer(t, python)
+		if url != "" {
+			return url
+		}
+		said = append(said, lines...)
+	}
+	t.Fatal("the server did not start: ", strings.Join(said, "\n"))
+	return ""
+}
+
+// startServer starts run-api on a free port and returns its URL. If the server ends instead, it returns what it said.
+func startServer(t *testing.T, python string) (url string, said []string) {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -1004,14 +1019,13 @@ func realServer(t *testing.T) string {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	for s := bufio.NewScanner(out); s.Scan(); {
+	for s := bufio.NewScanner(out); s.Scan(); said = append(said, s.Text()) {
 		if strings.Contains(s.Text(), "Uvicorn running") {
 			go func() { _, _ = io.Copy(io.Discard, out) }()
-			return "http://127.0.0.1:" + port
+			return "http://127.0.0.1:" + port, nil
 		}
 	}
-	t.Fatal("the server did not start")
-	return ""
+	return "", said
 }
 
 // venv returns the python of a virtual environment with what the server needs; atroposlib's own list of dependencies
@@ -1026,7 +1040,7 @@ func venv() (string, error) {
 	if exec.Command(python, "-c", "import atroposlib, fastapi, uvicorn, numpy").Run() == nil {
 		return python, nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 8*time.Minute)
 	defer cancel()
 	for _, argv := range [][]string{
 		{"python3", "-m", "venv", dir},
