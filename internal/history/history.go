@@ -35,7 +35,8 @@ func (h *Hasher) Tools(tools []chat.Tool) ttc.History {
 	}
 	h.buf = h.buf[:0]
 	for _, t := range tools {
-		h.buf = appendJSON(h.buf, t.Raw)
+		c := t.Raw.Cursor()
+		h.buf = appendValue(h.buf, &c)
 	}
 	if h.tools == nil || len(h.tools) >= maxTools {
 		h.tools = map[xxh3.Uint128]ttc.History{}
@@ -121,8 +122,8 @@ func appendContent(b []byte, m *chat.Message) []byte {
 		b = binary.AppendUvarint(append(b, partsContent), uint64(len(m.Parts)))
 		for _, p := range m.Parts {
 			b = appendText(b, p.Type)
-			if p.Type != "text" && len(p.Raw) > 0 {
-				b = appendJSON(b, p.Raw)
+			if c := p.Raw.Cursor(); p.Type != "text" && len(p.Raw) > 0 {
+				b = appendValue(b, &c)
 			} else {
 				b = appendText(b, p.Text)
 			}
@@ -137,15 +138,7 @@ func appendArguments(b []byte, call *chat.ToolCall) []byte {
 	if call.Parsed.Kind() != json.Object {
 		return appendText(append(b, 's'), call.Arguments)
 	}
-	return appendJSON(b, call.Parsed)
-}
-
-// appendJSON appends a value. Invalid JSON, which plugins and damaged record logs can contain, counts as text.
-func appendJSON(b []byte, v json.Raw) []byte {
-	if !json.Valid(v) {
-		return appendText(append(b, '!'), string(v))
-	}
-	c := v.Cursor()
+	c := call.Parsed.Cursor()
 	return appendValue(b, &c)
 }
 

@@ -12,11 +12,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/internal/calls"
 	"github.com/nat-go/nat-go/internal/oracletest"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
+	ttcjson "github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
 )
@@ -140,12 +142,30 @@ func Recorded(t testing.TB, elem ...string) string {
 	return oracletest.Path(t, append([]string{"readers"}, elem...)...)
 }
 
-// Balanced checks that the input of each stage of the reading equals its output plus its drops.
+// Balanced checks that the input of each stage of the reading equals its output plus its drops, and that texts are UTF-8
+// and raw values JSON, as later stages take for granted.
 func Balanced(t testing.TB, r Reading) {
 	t.Helper()
 	for _, a := range r.Stats.Accounts() {
 		if a.In != a.Out+a.DroppedTotal() || a.Out < 0 {
 			t.Errorf("unbalanced account: %+v", a)
+		}
+	}
+	for _, ex := range r.Examples {
+		var all []chat.Message
+		for _, n := range ex.Graph.Nodes {
+			all = append(all, n.Message)
+		}
+		if err := builders.CheckTexts(&builders.Rollout{Messages: builders.Content{Messages: all}}); err != nil {
+			t.Errorf("example %q %v", ex.ID, err)
+		}
+		for _, tool := range ex.Tools {
+			if !ttcjson.Valid(tool.Raw) {
+				t.Errorf("example %q: invalid tool %s", ex.ID, tool.Raw)
+			}
+		}
+		if ex.Truth != nil && !ttcjson.Valid(ex.Truth) {
+			t.Errorf("example %q: invalid truth %s", ex.ID, ex.Truth)
 		}
 	}
 }

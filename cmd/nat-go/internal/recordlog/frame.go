@@ -137,11 +137,11 @@ func origin(c *coder.Coder, o *builders.Origin) {
 	if coder.Optional(c, &o.TeacherTopK) {
 		coder.Integer(c, o.TeacherTopK)
 	}
-	coder.Raw(c, &o.Truth)
+	value(c, &o.Truth)
 	tools := coder.List(c, &o.Tools)
 	for i := range tools {
 		c.String(&tools[i].Name)
-		coder.Raw(c, &tools[i].Raw)
+		value(c, &tools[i].Raw)
 	}
 	if c.Reading && c.Err == nil && (o.Run < 0 || o.Run >= maxRuns || o.Row < 0 || o.Fidelity > ttc.IDsLogProbs) {
 		c.Err = fmt.Errorf("invalid example: row %d of input %d, fidelity %d", o.Row, o.Run, o.Fidelity)
@@ -216,7 +216,7 @@ func (c *codec) record(g *Group, i int) error {
 	coder.Octet(&c.Coder, &what)
 	coder.Natural(&c.Coder, &h.Example)
 	c.Same(&h.Turn, &c.turn)
-	coder.Raw(&c.Coder, &h.Metadata)
+	value(&c.Coder, &h.Metadata)
 	if c.Reading {
 		h.Edits = builders.Edits(what >> editsShift)
 		r := g.newRecord(builders.Kind(what & kindMask))

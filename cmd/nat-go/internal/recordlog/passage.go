@@ -1,12 +1,14 @@
 package recordlog
 
 import (
+	"errors"
 	"math"
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/internal/coder"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/json"
 )
 
 // The encoded forms of a passage.
@@ -105,7 +107,7 @@ func message(c *coder.Coder, m *chat.Message) {
 			p := &parts[i]
 			c.String(&p.Type)
 			c.String(&p.Text)
-			coder.Raw(c, &p.Raw)
+			value(c, &p.Raw)
 		}
 	}
 	c.String(&m.Name)
@@ -121,7 +123,7 @@ func message(c *coder.Coder, m *chat.Message) {
 		c.String(&x.Type)
 		c.String(&x.Name)
 		c.String(&x.Arguments)
-		coder.Raw(c, &x.Parsed)
+		value(c, &x.Parsed)
 		c.Bool(&x.AsObject)
 		members(c, &x.Extra)
 	}
@@ -132,6 +134,13 @@ func members(c *coder.Coder, all *[]chat.Member) {
 	ms := coder.List(c, all)
 	for i := range ms {
 		c.String(&ms[i].Key)
-		coder.Raw(c, &ms[i].Value)
+		value(c, &ms[i].Value)
+	}
+}
+
+// value codes a JSON value. Values that are read are checked, because later stages read and write them unchecked.
+func value(c *coder.Coder, v *json.Raw) {
+	if coder.Raw(c, v); c.Reading && c.Err == nil && len(*v) > 0 && !json.Valid(*v) {
+		c.Err = errors.New("invalid JSON value")
 	}
 }
