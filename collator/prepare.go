@@ -150,7 +150,9 @@ func newCut[Group any](
 // take adds a group's items to the accounts and spools the rows that go into batches.
 func (cut *Cut) take(items []prepared) error {
 	defer cut.sum.endGroup()
-	cut.spool.BeginGroup()
+	if len(items) > 0 { // the order of the rows must not depend on groups without items
+		cut.spool.BeginGroup()
+	}
 	for i := range items {
 		it := &items[i]
 		task, booked := cut.sum.book(&it.subject, it.dropped, &it.counts)
