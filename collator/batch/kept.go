@@ -40,16 +40,16 @@ func (s *Spool) Divide(spec Spec, n int, part func(i int) (io.WriteCloser, error
 		return nil
 	}
 	defer func() { err = errors.Join(err, closeOut()) }()
-	for j, err := range s.jobs(&spec) {
+	for p, err := range s.plan(&spec) {
 		if err != nil {
 			return err
 		}
 		if err := advance(min(int(int64(n)*done/max(1, total)), n-1)); err != nil {
 			return err
 		}
-		b, err := binary.Append(nil, binary.BigEndian, jobHead{int64(j.number), uint32(len(j.rows))})
+		b, err := binary.Append(nil, binary.BigEndian, plannedHead{int64(p.number), uint32(len(p.rows))})
 		if err == nil {
-			b, err = binary.Append(b, binary.BigEndian, j.rows)
+			b, err = binary.Append(b, binary.BigEndian, p.rows)
 		}
 		if err == nil {
 			_, err = out.Write(b)
@@ -57,15 +57,15 @@ func (s *Spool) Divide(spec Spec, n int, part func(i int) (io.WriteCloser, error
 		if err != nil {
 			return err
 		}
-		for i := range j.rows {
-			done += int64(j.rows[i].Bytes)
+		for i := range p.rows {
+			done += int64(p.rows[i].Bytes)
 		}
 	}
 	return advance(n - 1)
 }
 
-// jobHead is the header of a batch in a part. It is followed by the entries of the batch's rows.
-type jobHead struct {
+// plannedHead is the header of a batch in a part. It is followed by the entries of the batch's rows.
+type plannedHead struct {
 	Number int64
 	Rows   uint32
 }
@@ -73,34 +73,33 @@ type jobHead struct {
 // maxBatchRows limits the number of rows in a batch that is read from a part.
 const maxBatchRows = 1 << 24
 
-// readJob reads the next batch of a part, or returns io.EOF.
-func (spec *Spec) readJob(in io.Reader) (j job, err error) {
-	var head jobHead
+// readPlanned reads the next batch of a part, or returns io.EOF.
+func (spec *Spec) readPlanned(in io.Reader) (*planned, error) {
+	var head plannedHead
 	if err := binary.Read(in, binary.BigEndian, &head); err != nil {
-		return j, err
+		return nil, err
 	}
 	if head.Rows < 1 || head.Rows > maxBatchRows {
-		return j, errSpool
+		return nil, errSpool
 	}
 	var rows []entry // grows as rows are read, so a large row count alone doesn't take memory
 	for range head.Rows {
 		var e entry
 		if err := binary.Read(in, binary.BigEndian, &e); err != nil || int(e.Channel) >= len(channels) {
-			return j, errSpool
+			return nil, errSpool
 		}
 		rows = append(rows, e)
 	}
 	c := channels[rows[0].Channel]
-	p := planned{channel: c, split: rows[0].Split, layout: spec.Layout.forChannel(c), rows: rows}
-	return job{&p, int(head.Number)}, nil
+	return &planned{c, rows[0].Split, spec.Layout.forChannel(c), int(head.Number), rows}, nil
 }
 
-// jobsIn yields the batches of a part of a divided spool, in order.
-func (spec *Spec) jobsIn(part io.Reader) iter.Seq2[job, error] {
-	return func(yield func(job, error) bool) {
+// plannedIn yields the batches of a part of a divided spool, in order.
+func (spec *Spec) plannedIn(part io.Reader) iter.Seq2[*planned, error] {
+	return func(yield func(*planned, error) bool) {
 		for {
-			j, err := spec.readJob(part)
-			if errors.Is(err, io.EOF) || !yield(j, err) || err != nil {
+			p, err := spec.readPlanned(part)
+			if errors.Is(err, io.EOF) || !yield(p, err) || err != nil {
 				return
 			}
 		}
@@ -110,13 +109,13 @@ func (spec *Spec) jobsIn(part io.Reader) iter.Seq2[job, error] {
 // KeptIn yields the rows of a part of a divided spool, in order.
 func (spec Spec) KeptIn(part io.Reader) iter.Seq2[*Encoded, error] {
 	return func(yield func(*Encoded, error) bool) {
-		for j, err := range spec.jobsIn(part) {
+		for p, err := range spec.plannedIn(part) {
 			if err != nil {
 				yield(nil, err)
 				return
 			}
-			for i := range j.rows {
-				if !yield(&Encoded{entry: j.rows[i]}, nil) {
+			for i := range p.rows {
+				if !yield(&Encoded{entry: p.rows[i]}, nil) {
 					return
 				}
 			}
@@ -130,5 +129,5 @@ func (spec Spec) WriteKept(
 	ctx context.Context, part io.Reader, read func(*Encoded) ([]byte, error),
 	put func(line []byte, key string, c Count) error,
 ) error {
-	return spec.writeJobs(ctx, spec.jobsIn(part), read, put)
+	return spec.writePlanned(ctx, spec.plannedIn(part), read, put)
 }
