@@ -15,6 +15,7 @@ import (
 	"github.com/nat-go/nat-go/collator/internal/prefix"
 	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/internal/fanout"
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/internal/tensors"
 )
 
@@ -247,16 +248,14 @@ func (spec *Spec) line(p *planned, rows []*Row) *Line {
 	if rows[0].Meta.Ref != nil {
 		l.Reference = spec.Reference
 	}
-	for _, r := range rows {
-		l.RowInfo = append(l.RowInfo, r.Meta)
-	}
+	l.RowInfo = lists.Map(rows, func(r *Row) Meta { return r.Meta })
 	l.tally(rows)
 	return l
 }
 
 // tally sets the totals and lists of a line from its rows.
 func (l *Line) tally(rows []*Row) {
-	rollouts, examples := lists(rows)
+	rollouts, examples := recordsOf(rows)
 	l.Rows, l.Distinct, l.Rollouts, l.Examples = len(rows), distinct(rows), rollouts.list, examples.list
 	for _, r := range rows {
 		for i := range r.Sides {
@@ -272,10 +271,7 @@ func distinct(rows []*Row) (n int64) {
 	if len(rows[0].Sides) != 1 {
 		return 0
 	}
-	ids := make([][]int32, len(rows))
-	for i, r := range rows {
-		ids[i] = r.Sides[0].IDs
-	}
+	ids := lists.Map(rows, func(r *Row) []int32 { return r.Sides[0].IDs })
 	for i, p := range prefix.Places(ids) {
 		n += int64(len(ids[i]) - p.Common)
 	}

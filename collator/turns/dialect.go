@@ -142,7 +142,7 @@ func (p prober) wantsRawArguments() bool {
 
 // with returns a prober with other template variables.
 func (p prober) with(vars *pyvalue.Dict) prober {
-	p.Renderer = &Renderer{tmpl: p.tmpl, vars: vars, now: p.now, limits: p.limits, marks: p.marks}
+	p.Renderer = &Renderer{tmpl: p.tmpl, vars: vars, now: p.now, marks: p.marks}
 	return p
 }
 

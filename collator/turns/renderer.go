@@ -21,7 +21,6 @@ type Renderer struct {
 	fingerprint string
 	vars        *pyvalue.Dict
 	now         time.Time
-	limits      template.Limits
 	marks       *marks
 	plain       *dialect      // dialect of conversations without tools
 	tooled      *dialect      // dialect of conversations with tools
@@ -34,9 +33,8 @@ type Renderer struct {
 
 // Settings configures a renderer.
 type Settings struct {
-	Vars   *pyvalue.Dict // template variables: special tokens, enable_thinking, ...; may be nil
-	Now    time.Time     // the time that strftime_now formats; the zero time means template.DefaultNow
-	Limits template.Limits
+	Vars *pyvalue.Dict // template variables: special tokens, enable_thinking, ...; may be nil
+	Now  time.Time     // the time that strftime_now formats; the zero time means template.DefaultNow
 	// Special holds the tokenizer's special tokens as text, one of which ends a turn. If empty, any text that looks
 	// like one counts.
 	Special []string
@@ -53,7 +51,7 @@ func New(source string, s Settings) (*Renderer, error) {
 }
 
 func newRenderer(t *template.Template, fingerprint string, m *marks, s Settings) *Renderer {
-	r := &Renderer{tmpl: t, fingerprint: fingerprint, vars: s.Vars, now: s.Now, limits: s.Limits, marks: m}
+	r := &Renderer{tmpl: t, fingerprint: fingerprint, vars: s.Vars, now: s.Now, marks: m}
 	r.plain, r.tooled = learn(r, false), learn(r, true)
 	r.shortIDs = r.learnShortIDs()
 	r.steady = r.learnSteadiness()
@@ -186,7 +184,7 @@ func (r *Renderer) RenderTurns(c *Conversation) (template.Result, error) {
 
 func (r *Renderer) input(c *Conversation) template.Input {
 	return template.Input{
-		Messages: c.Messages, Tools: c.Tools, AddGenerationPrompt: c.Open, Kwargs: r.vars, Now: r.now, Limits: r.limits,
+		Messages: c.Messages, Tools: c.Tools, AddGenerationPrompt: c.Open, Kwargs: r.vars, Now: r.now,
 	}
 }
 
