@@ -155,12 +155,11 @@ func (p prober) try(open bool, ms ...chat.Message) (template.Result, bool) {
 			ms[i].Form, ms[i].Parts = chat.Parts, []chat.Part{{Type: "text", Text: ms[i].Text, Raw: raw}}
 		}
 	}
-	values, err := values(ms, p.raw)
+	_, res, err := p.renderMessages(ms, p.tools, p.raw, open)
 	if err != nil {
 		return template.Result{}, false
 	}
-	res, err := p.Render(&Conversation{Messages: values, Tools: p.tools, Open: open})
-	return res, err == nil
+	return *res, true
 }
 
 // generationPrompt returns the text that add_generation_prompt adds to a conversation.

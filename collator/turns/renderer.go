@@ -137,14 +137,6 @@ func (r *Renderer) learnShortIDs() bool {
 	return short && !long1
 }
 
-// values converts messages to template values.
-func values(ms []chat.Message, rawArguments bool) ([]pyvalue.Value, error) {
-	if rawArguments {
-		return template.RawConversation(ms)
-	}
-	return template.Conversation(ms)
-}
-
 // Conversation is the input to a render.
 type Conversation struct {
 	Messages []pyvalue.Value // messages made by template.Conversation or template.ParseMessages
@@ -175,6 +167,23 @@ func (r *Renderer) Render(c *Conversation) (template.Result, error) { return r.R
 // RenderIn is like Render, but stores the result in room, where it is valid until the room's next render.
 func (r *Renderer) RenderIn(room *template.Room, c *Conversation) (template.Result, error) {
 	return r.tmpl.RenderIn(room, r.input(c))
+}
+
+// renderMessages renders messages. If raw is set, the template gets call arguments as the sampled text.
+func (r *Renderer) renderMessages(
+	ms []chat.Message, tools pyvalue.Value, raw, open bool,
+) (*Conversation, *template.Result, error) {
+	convert := template.Conversation
+	if raw {
+		convert = template.RawConversation
+	}
+	values, err := convert(ms)
+	if err != nil {
+		return nil, nil, err
+	}
+	c := &Conversation{Messages: values, Tools: tools, Open: open}
+	res, err := r.Render(c)
+	return c, &res, err
 }
 
 // RenderTurns is like Render, for results that will be passed to Stable for most of their turns.
