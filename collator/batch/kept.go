@@ -14,54 +14,45 @@ func (s *Spool) KeptBy(read func(*Encoded) ([]byte, error)) { s.read = read }
 
 // Divide divides the batches in a spool of kept rows into n parts with about the same number of row bytes each, in
 // order, starting with part 0. WriteKept makes the batches in a part.
-func (s *Spool) Divide(spec Spec, n int, part func(i int) (io.WriteCloser, error)) (err error) {
+func (s *Spool) Divide(spec Spec, n int, part func(i int) (io.WriteCloser, error)) error {
 	if err := s.file.Flush(); err != nil {
 		return err
 	}
-	total, done, at := s.bytes, int64(0), -1
-	var out io.WriteCloser
-	closeOut := func() (err error) {
-		if out != nil {
-			err = out.Close()
-		}
-		out = nil
-		return err
-	}
-	advance := func(to int) error { // opens the parts up to number to; some may stay empty
-		for at < to {
-			err := closeOut()
-			if at++; err == nil {
-				out, err = part(at)
+	next, stop := iter.Pull2(s.plan(&spec))
+	defer stop()
+	p, failed, more := next()
+	done := int64(0) // row bytes of the batches before p
+	write := func(out io.Writer, i int) error {
+		for ; more && min(int(int64(n)*done/max(1, s.bytes)), n-1) == i; p, failed, more = next() {
+			if failed != nil {
+				return failed
+			}
+			b, err := binary.Append(nil, binary.BigEndian, plannedHead{int64(p.number), uint32(len(p.rows))})
+			if err == nil {
+				b, err = binary.Append(b, binary.BigEndian, p.rows)
+			}
+			if err == nil {
+				_, err = out.Write(b)
 			}
 			if err != nil {
 				return err
 			}
+			for k := range p.rows {
+				done += int64(p.rows[k].Bytes)
+			}
 		}
 		return nil
 	}
-	defer func() { err = errors.Join(err, closeOut()) }()
-	for p, err := range s.plan(&spec) {
-		if err != nil {
-			return err
-		}
-		if err := advance(min(int(int64(n)*done/max(1, total)), n-1)); err != nil {
-			return err
-		}
-		b, err := binary.Append(nil, binary.BigEndian, plannedHead{int64(p.number), uint32(len(p.rows))})
+	for i := range n { // some parts may stay empty
+		out, err := part(i)
 		if err == nil {
-			b, err = binary.Append(b, binary.BigEndian, p.rows)
-		}
-		if err == nil {
-			_, err = out.Write(b)
+			err = errors.Join(write(out, i), out.Close())
 		}
 		if err != nil {
 			return err
-		}
-		for i := range p.rows {
-			done += int64(p.rows[i].Bytes)
 		}
 	}
-	return advance(n - 1)
+	return nil
 }
 
 // plannedHead is the header of a batch in a part. It is followed by the entries of the batch's rows.
