@@ -101,8 +101,8 @@ func TestPrepare(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 50} {
 		t.Run(fmt.Sprint(n, " parts"), func(t *testing.T) {
 			dir := t.TempDir()
-			parts := make([]buffer, n)
-			res, scores, err := cut().Divide(n, func(i int) (io.WriteCloser, error) { return &parts[i], nil })
+			parts := make([]bytes.Buffer, n)
+			res, scores, err := cut().Divide(n, func(i int, write func(io.Writer) error) error { return write(&parts[i]) })
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -172,11 +172,6 @@ func TestEmptyGroup(t *testing.T) {
 		t.Errorf("empty groups change the batches (-without +with):\n%s", d)
 	}
 }
-
-// buffer is one part of a divided cut.
-type buffer struct{ bytes.Buffer }
-
-func (*buffer) Close() error { return nil }
 
 // memory keeps rows.
 type memory struct{ rows []byte }

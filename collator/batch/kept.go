@@ -12,9 +12,9 @@ import (
 // called concurrently.
 func (s *Spool) KeptBy(read func(*Encoded) ([]byte, error)) { s.read = read }
 
-// Divide divides the batches in a spool of kept rows into n parts with about the same number of row bytes each, in
-// order, starting with part 0. WriteKept makes the batches in a part.
-func (s *Spool) Divide(spec Spec, n int, part func(i int) (io.WriteCloser, error)) error {
+// Divide divides the batches in a spool of kept rows into n parts with about the same number of row bytes each. It calls
+// save for each part, in order, with a function that writes the part. WriteKept makes the batches in a part.
+func (s *Spool) Divide(spec Spec, n int, save func(part int, write func(io.Writer) error) error) error {
 	if err := s.file.Flush(); err != nil {
 		return err
 	}
@@ -44,11 +44,7 @@ func (s *Spool) Divide(spec Spec, n int, part func(i int) (io.WriteCloser, error
 		return nil
 	}
 	for i := range n { // some parts may stay empty
-		out, err := part(i)
-		if err == nil {
-			err = errors.Join(write(out, i), out.Close())
-		}
-		if err != nil {
+		if err := save(i, func(out io.Writer) error { return write(out, i) }); err != nil {
 			return err
 		}
 	}

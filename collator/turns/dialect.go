@@ -263,13 +263,14 @@ func (d *dialect) learnHeader(p prober) {
 			continue
 		}
 		from := lastOf(&res, 0)
-		to, found := firstOf(&res, 1)
-		if from < 0 || !found || to < from {
+		next := slices.IndexFunc(res.Spans, func(s template.Span) bool { return s.Message == 1 && s.Field != "role" })
+		if from < 0 || next < 0 || res.Spans[next].Start < from {
 			continue
 		}
+		between := res.Text[from:res.Spans[next].Start]
 		// The longest prefix of the header that appears between question and answer.
 		for n := len(d.header); n > 0; n-- {
-			if strings.Contains(res.Text[from:to], d.header[:n]) {
+			if strings.Contains(between, d.header[:n]) {
 				// turns with calls may lack a header
 				if begun := p.marks.whole(d.header[:n]); n < len(d.header) &&
 					(ms[1].ToolCalls == nil || p.marks.in(begun)) {
@@ -463,15 +464,6 @@ func lastOf(res *template.Result, message int) int {
 		}
 	}
 	return -1
-}
-
-func firstOf(res *template.Result, message int) (int, bool) {
-	for _, s := range res.Spans {
-		if s.Message == message && s.Field != "role" {
-			return s.Start, true
-		}
-	}
-	return 0, false
 }
 
 func withVar(vars *pyvalue.Dict, name string, on bool) *pyvalue.Dict {

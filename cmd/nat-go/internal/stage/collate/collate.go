@@ -252,9 +252,8 @@ func (s Stage) Divide(ctx context.Context) (json.RawMessage, error) {
 		return nil, err
 	}
 	defer cut.Close()
-	res, scores, err := cut.Divide(len(s.Shards.Plan.Shards), func(i int) (io.WriteCloser, error) {
-		f, err := durable.Create(dir.CutBatches(i))
-		return committed{f}, err
+	res, scores, err := cut.Divide(len(s.Shards.Plan.Shards), func(i int, write func(io.Writer) error) error {
+		return durable.Save(dir.CutBatches(i), write)
 	})
 	if err == nil {
 		err = durable.WriteFile(dir.CutScores(), scores)
@@ -267,11 +266,6 @@ func (s Stage) Divide(ctx context.Context) (json.RawMessage, error) {
 	}
 	return json.Marshal(res)
 }
-
-// committed is a file that Close commits.
-type committed struct{ *durable.File }
-
-func (f committed) Close() error { return f.Commit() }
 
 // maxScores is the maximum size of the file with the rollout rows' scores.
 const maxScores = 16 << 30
