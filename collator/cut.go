@@ -115,8 +115,8 @@ func tails(nodes []ttc.Node) (out []block) {
 	return out
 }
 
-// fit makes a row from a conversation with as few blocks cut out as possible, and records the size of the uncut row. row
-// also returns the number of tokens. what describes the row.
+// fit makes a row from a conversation with as few blocks cut out as possible, and records the size of the uncut row.
+// The function row also returns the number of tokens; what describes the row.
 func (w *worker) fit(
 	m *material, v *view, what string, blocks func() []block, row func(*material, *view) (*madeSide, int, *cause),
 ) (*madeSide, *cause) {

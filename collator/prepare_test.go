@@ -102,7 +102,9 @@ func TestPrepare(t *testing.T) {
 		t.Run(fmt.Sprint(n, " parts"), func(t *testing.T) {
 			dir := t.TempDir()
 			parts := make([]bytes.Buffer, n)
-			res, scores, err := cut().Divide(n, func(i int, write func(io.Writer) error) error { return write(&parts[i]) })
+			res, scores, err := cut().Divide(n, func(i int, write func(io.Writer) error) error {
+				return write(&parts[i])
+			})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -137,8 +139,8 @@ func TestPrepare(t *testing.T) {
 	}
 }
 
-// TestEmptyGroup checks that a group without items doesn't affect the order of the rows. The parts of a divided run have
-// such groups.
+// TestEmptyGroup checks that a group without items doesn't affect the order of the rows. The parts of a divided run
+// have such groups.
 func TestEmptyGroup(t *testing.T) {
 	cfg := toyConfig(t, "chatml.jinja")
 	cfg.Order = batch.Order{Seed: 1, Task: true}

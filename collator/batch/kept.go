@@ -12,8 +12,8 @@ import (
 // called concurrently.
 func (s *Spool) KeptBy(read func(*Encoded) ([]byte, error)) { s.read = read }
 
-// Divide divides the batches in a spool of kept rows into n parts with about the same number of row bytes each. It calls
-// save for each part, in order, with a function that writes the part. WriteKept makes the batches in a part.
+// Divide divides the batches in a spool of kept rows into n parts with about the same number of row bytes each. It
+// calls save for each part, in order, with a function that writes the part. WriteKept makes the batches in a part.
 func (s *Spool) Divide(spec Spec, n int, save func(part int, write func(io.Writer) error) error) error {
 	if err := s.file.Flush(); err != nil {
 		return err

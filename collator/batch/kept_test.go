@@ -30,8 +30,8 @@ func keptSpool(t *testing.T, sizes []uint32) *Spool {
 	return s
 }
 
-// TestDivide checks that a spool is divided into exactly as many parts as asked for, each saved in order, parts that get
-// no batch included; and which batches each gets.
+// TestDivide checks that a spool is divided into exactly as many parts as asked for, each saved in order, parts that
+// get no batch included; and which batches each gets.
 func TestDivide(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -86,7 +86,8 @@ func TestDivideFails(t *testing.T) {
 		for fails := range 3 {
 			t.Run(fmt.Sprintf("part %d, written %t", fails, written), func(t *testing.T) {
 				saved := 0
-				err := keptSpool(t, []uint32{4, 4}).Divide(Spec{Budget: 8}, 3, func(i int, write func(io.Writer) error) error {
+				s := keptSpool(t, []uint32{4, 4})
+				err := s.Divide(Spec{Budget: 8}, 3, func(i int, write func(io.Writer) error) error {
 					if i < fails || written {
 						if err := write(io.Discard); err != nil {
 							return err

@@ -39,7 +39,8 @@ func TestFailedRunStaysFailed(t *testing.T) {
 				t.Fatal(err)
 			}
 			req := Request{
-				Choice: read.Choice{From: []string{"in.jsonl"}, Source: "candidates"}, Builders: []string{c.builder}, RunID: "r",
+				Choice: read.Choice{From: []string{"in.jsonl"}, Source: "candidates"}, RunID: "r",
+				Builders: []string{c.builder},
 			}
 			p, err := newPlan(t.Context(), req, testEnv(t))
 			if err != nil {
