@@ -11,6 +11,7 @@ import (
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/tokenizer"
 	"github.com/nat-go/nat-go/collator/turns"
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
@@ -142,7 +143,7 @@ func New(cfg Config) (*Collator, error) {
 	render, err := turns.New(cfg.Template, turns.Settings{
 		Vars:    TemplateVars(cfg.Tokenizer.Config, cfg.TemplateVars),
 		Now:     cfg.TemplateTime,
-		Special: specialTexts(cfg.Tokenizer),
+		Special: lists.Map(cfg.Tokenizer.Specials(), func(s tokenizer.Special) string { return s.Text }),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("collator: cannot compile the chat template: %w", err)
@@ -152,14 +153,6 @@ func New(cfg Config) (*Collator, error) {
 		return nil, err
 	}
 	return c, nil
-}
-
-// specialTexts returns a tokenizer's special tokens as text.
-func specialTexts(t *tokenizer.Tokenizer) (out []string) {
-	for _, s := range t.Specials() {
-		out = append(out, s.Text)
-	}
-	return out
 }
 
 // Collates reports whether there is a channel for a kind of record.

@@ -91,15 +91,8 @@ func withoutBlocks(m *material, all []block, n int) *material {
 // fitSide returns the fitter for rows with a single side. Blocks are cut out of a side that has too many tokens.
 func fitSide(cut func([]ttc.Node) []block) fitter {
 	return func(w *worker, m *material, v *view) (*madeSide, *cause) {
-		s, r := w.sideUpTo(m, v, w.cfg.MaxLength)
-		if r != nil {
-			return nil, r
-		}
-		if w.sizes = append(w.sizes, len(s.IDs)); len(s.IDs) <= w.cfg.MaxLength {
-			return &madeSide{side: s}, nil
-		}
-		tooLong := refuse(TooLong, "the row has %d tokens; max_length is %d", len(s.IDs), w.cfg.MaxLength)
-		return w.cutFewest(m, v, cut(m.nodes), tooLong, func(short *material, next *view) (*madeSide, int, *cause) {
+		blocks := func() []block { return cut(m.nodes) }
+		return w.fit(m, v, "the row", blocks, func(short *material, next *view) (*madeSide, int, *cause) {
 			s, r := w.sideUpTo(short, next, w.cfg.MaxLength)
 			if r != nil {
 				return nil, 0, r
@@ -122,11 +115,22 @@ func tails(nodes []ttc.Node) (out []block) {
 	return out
 }
 
-// cutFewest makes a row from a conversation with as few blocks cut out as possible.
-func (w *worker) cutFewest(
-	m *material, v *view, all []block, tooLong *cause, row func(*material, *view) (*madeSide, int, *cause),
-) (best *madeSide, refusal *cause) {
-	best, r := fewest(len(all), w.cfg.MaxLength, func(n int) (*madeSide, int, *cause) {
+// fit makes a row from a conversation with as few blocks cut out as possible, and records the size of the uncut row.
+// The function row also returns the number of tokens; what describes the row.
+func (w *worker) fit(
+	m *material, v *view, what string, blocks func() []block, row func(*material, *view) (*madeSide, int, *cause),
+) (*madeSide, *cause) {
+	limit := w.cfg.MaxLength
+	one, size, r := row(m, v)
+	if r != nil {
+		return nil, r
+	}
+	if w.sizes = append(w.sizes, size); size <= limit {
+		return one, nil
+	}
+	tooLong := refuse(TooLong, "%s has %d tokens; max_length is %d", what, size, limit)
+	all := blocks()
+	best, r := fewest(len(all), limit, "the conversation", tooLong, func(n int) (*madeSide, int, *cause) {
 		short := withoutBlocks(m, all, n)
 		next, r := w.renderAgain(short, v)
 		if r != nil {
@@ -134,19 +138,19 @@ func (w *worker) cutFewest(
 		}
 		return row(short, next)
 	})
-	switch {
-	case r != nil:
-		return nil, refuse(TooLong, "%s, and the conversation cannot be cut: %s", tooLong.Detail, r.Detail)
-	case best == nil:
-		return nil, tooLong
+	if r != nil {
+		return nil, r
 	}
 	best.short = true
 	return best, nil
 }
 
 // fewest calls row with numbers of blocks to cut out, from 1 to all, and returns the first row that has at most limit
-// tokens, or nil if there is none. Because cutting more blocks never makes a row longer, it uses binary search.
-func fewest[Row any](all, limit int, row func(n int) (*Row, int, *cause)) (best *Row, refusal *cause) {
+// tokens. Because cutting more blocks never makes a row longer, it uses binary search. If there is no such row, it
+// returns tooLong, with the reason if of, which describes the messages, can't be cut.
+func fewest[Row any](
+	all, limit int, of string, tooLong *cause, row func(n int) (*Row, int, *cause),
+) (best *Row, refusal *cause) {
 	for lo, hi := 1, all; lo <= hi; {
 		n := (lo + hi) / 2
 		one, size, r := row(n)
@@ -154,12 +158,15 @@ func fewest[Row any](all, limit int, row func(n int) (*Row, int, *cause)) (best 
 		case r != nil && r.Reason == ledger.NothingTrained:
 			hi = n - 1
 		case r != nil:
-			return nil, r
+			return nil, refuse(TooLong, "%s, and %s cannot be cut: %s", tooLong.Detail, of, r.Detail)
 		case size <= limit:
 			best, hi = one, n-1
 		default:
 			lo = n + 1
 		}
+	}
+	if best == nil {
+		return nil, tooLong
 	}
 	return best, nil
 }
@@ -180,10 +187,10 @@ func (w *worker) renderAgain(m *material, v *view) (*view, *cause) {
 	return next, nil
 }
 
-// cutTrained returns a refusal for each trained message of m that is missing from short.
+// cutTrained returns a refusal for each trained message of m that is missing from short, which may be m itself.
 func (w *worker) cutTrained(m, short *material) (out []cause) {
 	for i, on := range m.trained {
-		if on && !slices.Contains(short.index, m.place(i)) {
+		if on && short != m && !slices.Contains(short.index, m.place(i)) {
 			out = append(out, *refuse(TooLong, "message %d was cut out to fit %d tokens", m.place(i), w.cfg.MaxLength))
 		}
 	}

@@ -183,7 +183,7 @@ func (w *worker) fitPair(p *promptOf, r *turns.Renderer, sides [2]continuation, 
 		len(pair.sides[0].IDs), len(pair.sides[1].IDs), limit)
 	whole := &material{nodes: p.nodes, trained: make([]bool, len(p.nodes)), tools: p.tools}
 	all := blocks(p.nodes)
-	best, refusal := fewest(len(all), limit, func(n int) (*madePair, int, *cause) {
+	best, refusal := fewest(len(all), limit, "the prompt", tooLong, func(n int) (*madePair, int, *cause) {
 		short := withoutBlocks(whole, all, n)
 		q := &promptOf{nodes: short.nodes, tools: p.tools, index: short.index, whole: len(p.nodes)}
 		next, refusal := w.sides(q, r, sides)
@@ -192,11 +192,8 @@ func (w *worker) fitPair(p *promptOf, r *turns.Renderer, sides [2]continuation, 
 		}
 		return next, next.longest(), nil
 	})
-	switch {
-	case refusal != nil:
-		return nil, refuse(TooLong, "%s, and the prompt cannot be cut: %s", tooLong.Detail, refusal.Detail)
-	case best == nil:
-		return nil, tooLong
+	if refusal != nil {
+		return nil, refusal
 	}
 	best.sides[0].short, best.sides[1].short = true, true
 	return best, nil

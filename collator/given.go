@@ -12,10 +12,7 @@ import (
 // in which the template renders the prompt, with thinking switched on or off.
 func (c *Collator) PromptTokens(messages []chat.Message, tools []chat.Tool) ([]int, error) {
 	w := &worker{Collator: c}
-	m := material{nodes: make([]ttc.Node, len(messages)), tools: tools}
-	for i := range messages {
-		m.nodes[i].Message = messages[i]
-	}
+	m := material{nodes: ttc.Chain(messages, ttc.No).Nodes, tools: tools}
 	if why := w.prepare(&m); why != nil {
 		return nil, errors.New(why.Detail)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/collator/batch"
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
@@ -102,11 +103,7 @@ func (s *stepRows) take(items []Item, outcomes []outcome) error {
 func (s *stepRows) ordered(kind builders.Kind) []*batch.Row {
 	all := s.rows[kind]
 	slices.SortStableFunc(all, func(a, b rowAtPlace) int { return int(a.at - b.at) })
-	list := make([]*batch.Row, len(all))
-	for i := range all {
-		list[i] = all[i].Row
-	}
-	return list
+	return lists.Map(all, func(r rowAtPlace) *batch.Row { return r.Row })
 }
 
 // Model identifies the model that rows are made for. It returns the fingerprint of the model's chat template, the pad

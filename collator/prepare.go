@@ -150,7 +150,9 @@ func newCut[Group any](
 // take adds a group's items to the accounts and spools the rows that go into batches.
 func (cut *Cut) take(items []prepared) error {
 	defer cut.sum.endGroup()
-	cut.spool.BeginGroup()
+	if len(items) > 0 { // the order of the rows must not depend on groups without items
+		cut.spool.BeginGroup()
+	}
 	for i := range items {
 		it := &items[i]
 		task, booked := cut.sum.book(&it.subject, it.dropped, &it.counts)
@@ -187,10 +189,13 @@ func (cut *Cut) Write(ctx context.Context, dir string) (*Result, error) {
 	return res, err
 }
 
-// Divide divides the batches among n processes, each of which calls WriteKept with its part and the scores. The result
-// doesn't contain counts or steps yet; they are computed later from the output of the processes.
-func (cut *Cut) Divide(n int, part func(i int) (io.WriteCloser, error)) (_ *Result, scores []byte, err error) {
-	if err := cut.spool.Divide(cut.collator.spec(cut.sum), n, part); err != nil {
+// Divide divides the batches among n processes, each of which calls WriteKept with its part and the scores. It calls
+// save for each part, in order, with a function that writes the part. The result doesn't contain counts or steps yet;
+// they are computed later from the output of the processes.
+func (cut *Cut) Divide(
+	n int, save func(part int, write func(io.Writer) error) error,
+) (_ *Result, scores []byte, err error) {
+	if err := cut.spool.Divide(cut.collator.spec(cut.sum), n, save); err != nil {
 		return nil, nil, err
 	}
 	return cut.sum.result(nil), cut.sum.tasks.encode(), nil

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"path/filepath"
 	"testing"
@@ -100,8 +101,10 @@ func TestPrepare(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 50} {
 		t.Run(fmt.Sprint(n, " parts"), func(t *testing.T) {
 			dir := t.TempDir()
-			parts := make([]buffer, n)
-			res, scores, err := cut().Divide(n, func(i int) (io.WriteCloser, error) { return &parts[i], nil })
+			parts := make([]bytes.Buffer, n)
+			res, scores, err := cut().Divide(n, func(i int, write func(io.Writer) error) error {
+				return write(&parts[i])
+			})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -136,10 +139,41 @@ func TestPrepare(t *testing.T) {
 	}
 }
 
-// buffer is one part of a divided cut.
-type buffer struct{ bytes.Buffer }
-
-func (*buffer) Close() error { return nil }
+// TestEmptyGroup checks that a group without items doesn't affect the order of the rows. The parts of a divided run
+// have such groups.
+func TestEmptyGroup(t *testing.T) {
+	cfg := toyConfig(t, "chatml.jinja")
+	cfg.Order = batch.Order{Seed: 1, Task: true}
+	cfg.BatchTokens = cfg.MaxLength
+	c, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var items []Item
+	for i := range 20 {
+		items = append(items, demonstration(fmt.Sprint(i), nodes(bugHunt)))
+	}
+	var made []map[string]string
+	for _, groups := range []iter.Seq2[[]Item, error]{
+		one(items),
+		func(yield func([]Item, error) bool) {
+			for i := range items {
+				if !yield(nil, nil) || !yield(items[i:i+1], nil) {
+					return
+				}
+			}
+		},
+	} {
+		dir := t.TempDir()
+		if _, err := c.Collate(t.Context(), groups, dir, t.TempDir(), nil); err != nil {
+			t.Fatal(err)
+		}
+		made = append(made, files(t, dir))
+	}
+	if d := cmp.Diff(made[0], made[1]); d != "" {
+		t.Errorf("empty groups change the batches (-without +with):\n%s", d)
+	}
+}
 
 // memory keeps rows.
 type memory struct{ rows []byte }

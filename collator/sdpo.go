@@ -247,16 +247,8 @@ type meaning struct{ text, target string }
 // fit is the fitter for distillations. It cuts from the front: first whole rounds before the first target's round, then
 // whole steps in that round.
 func (sp *splicer) fit(w *worker, m *material, v *view) (*madeSide, *cause) {
-	one, size, r := sp.row(w, m, v)
-	if r != nil {
-		return one, r
-	}
-	if w.sizes = append(w.sizes, size); size <= w.cfg.MaxLength {
-		return one, nil
-	}
-	tooLong := refuse(TooLong, "the teacher's row has %d tokens; max_length is %d", size, w.cfg.MaxLength)
-	row := func(short *material, next *view) (*madeSide, int, *cause) { return sp.row(w, short, next) }
-	return w.cutFewest(m, v, blocksBeforeTarget(m), tooLong, row)
+	row := func(m *material, v *view) (*madeSide, int, *cause) { return sp.row(w, m, v) }
+	return w.fit(m, v, "the teacher's row", func() []block { return blocksBeforeTarget(m) }, row)
 }
 
 // blocksBeforeTarget lists the parts that may be cut before the first target, in order: the rounds before the target's,

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/internal/tensors"
 )
 
@@ -71,10 +72,8 @@ func (c *Channel) fits(r *Row, variant uint8) error {
 			}
 		}
 	}
-	for _, p := range r.Meta.Proof {
-		if slices.ContainsFunc(p.Owners, func(o Owner) bool { return o.End < 0 }) {
-			return errors.New("owned tokens end before the first")
-		}
+	if r.Meta.ownerBefore() {
+		return errors.New("owned tokens end before the first")
 	}
 	if c != SDPO {
 		return nil
@@ -288,10 +287,7 @@ func labels(dst []tensors.Tensor, a *assembly) []tensors.Tensor {
 		dst = append(dst, a.labelGrid(side))
 	}
 	if a.layout == Packed {
-		lengths := make([]int64, len(a.rows))
-		for i, r := range a.rows {
-			lengths[i] = int64(len(r.Sides[0].IDs))
-		}
+		lengths := lists.Map(a.rows, func(r *Row) int64 { return int64(len(r.Sides[0].IDs)) })
 		dst = append(dst, tensors.Of("seq_lengths", lengths, len(lengths)))
 	}
 	return dst
@@ -331,7 +327,7 @@ func rolloutColumns(dst []tensors.Tensor, a *assembly) []tensors.Tensor {
 // rowColumns returns the columns that every channel has. row_rollout and row_example are indices into the lists in the
 // batch's line.
 func (a *assembly) rowColumns() []tensors.Tensor {
-	rollouts, examples := lists(a.rows)
+	rollouts, examples := recordsOf(a.rows)
 	return []tensors.Tensor{
 		a.floats("row_weight", func(r *Row) float32 { return r.Weight }),
 		a.ints("row_n_active", func(i int) int64 { return int64(a.rows[i].active()) }),
@@ -357,11 +353,7 @@ func (r *Row) active() (n int) {
 }
 
 func (a *assembly) floats(name string, of func(*Row) float32) tensors.Tensor {
-	v := make([]float32, len(a.rows))
-	for i, r := range a.rows {
-		v[i] = of(r)
-	}
-	return tensors.Of(name, v, len(v))
+	return tensors.Of(name, lists.Map(a.rows, of), len(a.rows))
 }
 
 func (a *assembly) ints(name string, of func(i int) int64) tensors.Tensor {

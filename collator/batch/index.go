@@ -100,8 +100,8 @@ func (x *indexed) add(s string) {
 	x.at = append(x.at, i)
 }
 
-// lists returns a batch's rollouts and examples.
-func lists(rows []*Row) (rollouts, examples *indexed) {
+// recordsOf returns a batch's rollouts and examples.
+func recordsOf(rows []*Row) (rollouts, examples *indexed) {
 	rollouts, examples = &indexed{seen: map[string]int{}}, &indexed{seen: map[string]int{}}
 	runs := map[string]int{}
 	for _, r := range rows {

@@ -12,60 +12,47 @@ import (
 // called concurrently.
 func (s *Spool) KeptBy(read func(*Encoded) ([]byte, error)) { s.read = read }
 
-// Divide divides the batches in a spool of kept rows into n parts with about the same number of row bytes each, in
-// order, starting with part 0. WriteKept makes the batches in a part.
-func (s *Spool) Divide(spec Spec, n int, part func(i int) (io.WriteCloser, error)) (err error) {
+// Divide divides the batches in a spool of kept rows into n parts with about the same number of row bytes each. It
+// calls save for each part, in order, with a function that writes the part. WriteKept makes the batches in a part.
+func (s *Spool) Divide(spec Spec, n int, save func(part int, write func(io.Writer) error) error) error {
 	if err := s.file.Flush(); err != nil {
 		return err
 	}
-	total, done, at := s.bytes, int64(0), -1
-	var out io.WriteCloser
-	closeOut := func() (err error) {
-		if out != nil {
-			err = out.Close()
-		}
-		out = nil
-		return err
-	}
-	advance := func(to int) error { // opens the parts up to number to; some may stay empty
-		for at < to {
-			err := closeOut()
-			if at++; err == nil {
-				out, err = part(at)
+	next, stop := iter.Pull2(s.plan(&spec))
+	defer stop()
+	p, failed, more := next()
+	done := int64(0) // row bytes of the batches before p
+	write := func(out io.Writer, i int) error {
+		for ; more && min(int(int64(n)*done/max(1, s.bytes)), n-1) == i; p, failed, more = next() {
+			if failed != nil {
+				return failed
+			}
+			b, err := binary.Append(nil, binary.BigEndian, plannedHead{int64(p.number), uint32(len(p.rows))})
+			if err == nil {
+				b, err = binary.Append(b, binary.BigEndian, p.rows)
+			}
+			if err == nil {
+				_, err = out.Write(b)
 			}
 			if err != nil {
 				return err
 			}
+			for k := range p.rows {
+				done += int64(p.rows[k].Bytes)
+			}
 		}
 		return nil
 	}
-	defer func() { err = errors.Join(err, closeOut()) }()
-	for j, err := range s.jobs(&spec) {
-		if err != nil {
+	for i := range n { // some parts may stay empty
+		if err := save(i, func(out io.Writer) error { return write(out, i) }); err != nil {
 			return err
-		}
-		if err := advance(min(int(int64(n)*done/max(1, total)), n-1)); err != nil {
-			return err
-		}
-		b, err := binary.Append(nil, binary.BigEndian, jobHead{int64(j.number), uint32(len(j.rows))})
-		if err == nil {
-			b, err = binary.Append(b, binary.BigEndian, j.rows)
-		}
-		if err == nil {
-			_, err = out.Write(b)
-		}
-		if err != nil {
-			return err
-		}
-		for i := range j.rows {
-			done += int64(j.rows[i].Bytes)
 		}
 	}
-	return advance(n - 1)
+	return nil
 }
 
-// jobHead is the header of a batch in a part. It is followed by the entries of the batch's rows.
-type jobHead struct {
+// plannedHead is the header of a batch in a part. It is followed by the entries of the batch's rows.
+type plannedHead struct {
 	Number int64
 	Rows   uint32
 }
@@ -73,34 +60,33 @@ type jobHead struct {
 // maxBatchRows limits the number of rows in a batch that is read from a part.
 const maxBatchRows = 1 << 24
 
-// readJob reads the next batch of a part, or returns io.EOF.
-func (spec *Spec) readJob(in io.Reader) (j job, err error) {
-	var head jobHead
+// readPlanned reads the next batch of a part, or returns io.EOF.
+func (spec *Spec) readPlanned(in io.Reader) (*planned, error) {
+	var head plannedHead
 	if err := binary.Read(in, binary.BigEndian, &head); err != nil {
-		return j, err
+		return nil, err
 	}
 	if head.Rows < 1 || head.Rows > maxBatchRows {
-		return j, errSpool
+		return nil, errSpool
 	}
 	var rows []entry // grows as rows are read, so a large row count alone doesn't take memory
 	for range head.Rows {
 		var e entry
 		if err := binary.Read(in, binary.BigEndian, &e); err != nil || int(e.Channel) >= len(channels) {
-			return j, errSpool
+			return nil, errSpool
 		}
 		rows = append(rows, e)
 	}
 	c := channels[rows[0].Channel]
-	p := planned{channel: c, split: rows[0].Split, layout: spec.Layout.forChannel(c), rows: rows}
-	return job{&p, int(head.Number)}, nil
+	return &planned{c, rows[0].Split, spec.Layout.forChannel(c), int(head.Number), rows}, nil
 }
 
-// jobsIn yields the batches of a part of a divided spool, in order.
-func (spec *Spec) jobsIn(part io.Reader) iter.Seq2[job, error] {
-	return func(yield func(job, error) bool) {
+// plannedIn yields the batches of a part of a divided spool, in order.
+func (spec *Spec) plannedIn(part io.Reader) iter.Seq2[*planned, error] {
+	return func(yield func(*planned, error) bool) {
 		for {
-			j, err := spec.readJob(part)
-			if errors.Is(err, io.EOF) || !yield(j, err) || err != nil {
+			p, err := spec.readPlanned(part)
+			if errors.Is(err, io.EOF) || !yield(p, err) || err != nil {
 				return
 			}
 		}
@@ -110,13 +96,13 @@ func (spec *Spec) jobsIn(part io.Reader) iter.Seq2[job, error] {
 // KeptIn yields the rows of a part of a divided spool, in order.
 func (spec Spec) KeptIn(part io.Reader) iter.Seq2[*Encoded, error] {
 	return func(yield func(*Encoded, error) bool) {
-		for j, err := range spec.jobsIn(part) {
+		for p, err := range spec.plannedIn(part) {
 			if err != nil {
 				yield(nil, err)
 				return
 			}
-			for i := range j.rows {
-				if !yield(&Encoded{entry: j.rows[i]}, nil) {
+			for i := range p.rows {
+				if !yield(&Encoded{entry: p.rows[i]}, nil) {
 					return
 				}
 			}
@@ -130,5 +116,5 @@ func (spec Spec) WriteKept(
 	ctx context.Context, part io.Reader, read func(*Encoded) ([]byte, error),
 	put func(line []byte, key string, c Count) error,
 ) error {
-	return spec.writeJobs(ctx, spec.jobsIn(part), read, put)
+	return spec.writePlanned(ctx, spec.plannedIn(part), read, put)
 }

@@ -11,18 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// partFile is a part of a divided spool that notes how often it was closed.
-type partFile struct {
-	bytes.Buffer
-	closed int
-	err    error // of Close
-}
-
-func (p *partFile) Close() error {
-	p.closed++
-	return p.err
-}
-
 // keptSpool is a spool of one-row batches whose encodings have the given numbers of bytes.
 func keptSpool(t *testing.T, sizes []uint32) *Spool {
 	t.Helper()
@@ -42,8 +30,8 @@ func keptSpool(t *testing.T, sizes []uint32) *Spool {
 	return s
 }
 
-// TestDivide checks that a spool is divided into exactly as many parts as asked for, each opened in order and closed
-// once, parts that get no batch included; and which batches each gets.
+// TestDivide checks that a spool is divided into exactly as many parts as asked for, each saved in order, parts that
+// get no batch included; and which batches each gets.
 func TestDivide(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -62,22 +50,19 @@ func TestDivide(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := keptSpool(t, c.sizes)
 			spec := Spec{Budget: 8}
-			var parts []*partFile
-			err := s.Divide(spec, len(c.want), func(i int) (io.WriteCloser, error) {
-				if i != len(parts) || i > 0 && parts[i-1].closed != 1 {
-					return nil, fmt.Errorf("part %d is opened after %d others", i, len(parts))
+			var parts []*bytes.Buffer
+			err := s.Divide(spec, len(c.want), func(i int, write func(io.Writer) error) error {
+				if i != len(parts) {
+					return fmt.Errorf("part %d is saved after %d others", i, len(parts))
 				}
-				parts = append(parts, &partFile{})
-				return parts[i], nil
+				parts = append(parts, &bytes.Buffer{})
+				return write(parts[i])
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
 			var got [][]uint32
-			for i, p := range parts {
-				if p.closed != 1 {
-					t.Errorf("part %d was closed %d times", i, p.closed)
-				}
+			for _, p := range parts {
 				var sizes []uint32
 				for k, err := range spec.KeptIn(p) {
 					if err != nil {
@@ -94,44 +79,49 @@ func TestDivide(t *testing.T) {
 	}
 }
 
-// TestDivideFails checks that a part that can't be closed or opened ends the division with its error, and that each
-// part that was opened is closed once.
+// TestDivideFails checks that a part that can't be saved, before or after it is written, ends the division with its
+// error.
 func TestDivideFails(t *testing.T) {
-	full := errors.New("the disk is full")
-	for _, c := range []struct {
-		name           string
-		closing        int // the part whose Close fails
-		opening, opens int // the part that can't be opened, and how many are
-	}{
-		{"closing the first", 0, -1, 1},
-		{"closing the last", 2, -1, 3},
-		{"opening the first", -1, 0, 0},
-		{"opening the second", -1, 1, 1},
-		{"opening one without rows", -1, 2, 2},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			var parts []*partFile
-			err := keptSpool(t, []uint32{4, 4}).Divide(Spec{Budget: 8}, 3, func(i int) (io.WriteCloser, error) {
-				if i == c.opening {
-					return nil, full
+	for _, written := range []bool{false, true} {
+		for fails := range 3 {
+			t.Run(fmt.Sprintf("part %d, written %t", fails, written), func(t *testing.T) {
+				saved := 0
+				s := keptSpool(t, []uint32{4, 4})
+				err := s.Divide(Spec{Budget: 8}, 3, func(i int, write func(io.Writer) error) error {
+					if i < fails || written {
+						if err := write(io.Discard); err != nil {
+							return err
+						}
+					}
+					if i == fails {
+						return errFull
+					}
+					saved++
+					return nil
+				})
+				if !errors.Is(err, errFull) || saved != fails {
+					t.Errorf("%v after %d parts", err, saved)
 				}
-				parts = append(parts, &partFile{})
-				if i == c.closing {
-					parts[i].err = full
-				}
-				return parts[i], nil
 			})
-			if !errors.Is(err, full) || len(parts) != c.opens {
-				t.Errorf("%v after %d parts", err, len(parts))
-			}
-			for i, p := range parts {
-				if p.closed != 1 {
-					t.Errorf("part %d was closed %d times", i, p.closed)
-				}
-			}
-		})
+		}
 	}
 }
+
+// TestDivideStops checks that a part that can't be written ends the division.
+func TestDivideStops(t *testing.T) {
+	err := keptSpool(t, []uint32{4, 4}).Divide(Spec{Budget: 8}, 3, func(_ int, write func(io.Writer) error) error {
+		return write(fullDisk{})
+	})
+	if !errors.Is(err, errFull) {
+		t.Error(err)
+	}
+}
+
+var errFull = errors.New("the disk is full")
+
+type fullDisk struct{}
+
+func (fullDisk) Write([]byte) (int, error) { return 0, errFull }
 
 // TestTruncatedSpool checks that a row whose end is missing is an error.
 func TestTruncatedSpool(t *testing.T) {
@@ -152,8 +142,10 @@ func TestTruncatedSpool(t *testing.T) {
 // TestForgedPart checks that a part which ends within a batch, names an unknown channel or claims an impossible number
 // of rows is an error.
 func TestForgedPart(t *testing.T) {
-	part := &partFile{}
-	err := keptSpool(t, []uint32{4, 4}).Divide(Spec{Budget: 16}, 1, func(int) (io.WriteCloser, error) { return part, nil })
+	part := &bytes.Buffer{}
+	err := keptSpool(t, []uint32{4, 4}).Divide(Spec{Budget: 16}, 1, func(_ int, write func(io.Writer) error) error {
+		return write(part)
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,13 +19,16 @@ type planned struct {
 	channel *Channel
 	split   Split
 	layout  Layout
+	number  int // number within the channel and split
 	rows    []entry
 }
+
+func (p *planned) key() string { return p.channel.Name + "/" + p.split.String() }
 
 // plan yields the batches in order.
 func (s *Spool) plan(spec *Spec) iter.Seq2[*planned, error] {
 	return func(yield func(*planned, error) bool) {
-		p := planner{spec: spec, order: s.order}
+		p := planner{spec: spec, order: s.order, numbers: map[string]int{}}
 		for b, err := range s.entries.All() {
 			var e entry
 			if err == nil {
@@ -51,6 +54,7 @@ type planner struct {
 	window  []entry
 	tokens  int
 	windows uint64
+	numbers map[string]int // number of batches so far, by planned.key
 }
 
 // full reports whether the window must be flushed before e is added.
@@ -88,7 +92,10 @@ func (p *planner) flush(yield func(*planned, error) bool) bool {
 	}
 	p.windows++
 	for _, rows := range batches {
-		if !yield(&planned{channel: c, split: rows[0].Split, layout: layout, rows: rows}, nil) {
+		b := &planned{channel: c, split: rows[0].Split, layout: layout, rows: rows}
+		b.number = p.numbers[b.key()]
+		p.numbers[b.key()]++
+		if !yield(b, nil) {
 			return false
 		}
 	}

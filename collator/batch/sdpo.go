@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/internal/tensors"
 	"github.com/nat-go/nat-go/ttc/chat"
 )
@@ -125,24 +126,17 @@ func sitePairs(dst []tensors.Tensor, a *assembly) []tensors.Tensor {
 	slices.SortStableFunc(pairs, func(x, y pair) int {
 		return cmp.Or(cmp.Compare(x.row, y.row), cmp.Compare(x.pos, y.pos), cmp.Compare(x.site, y.site))
 	})
-	column := func(name string, of func(*pair) int64) {
-		v := make([]int64, len(pairs))
-		for i := range pairs {
-			v[i] = of(&pairs[i])
-		}
-		dst = append(dst, tensors.Of(name, v, len(v)))
+	column := func(name string, of func(pair) int64) {
+		dst = append(dst, tensors.Of(name, lists.Map(pairs, of), len(pairs)))
 	}
-	column("pair_student_row", func(p *pair) int64 { return p.row })
-	column("pair_student_pos", func(p *pair) int64 { return p.pos })
-	column("pair_teacher_row", func(p *pair) int64 { return p.teacher })
-	column("pair_teacher_pos", func(p *pair) int64 { return p.at })
-	column("pair_target_id", func(p *pair) int64 { return p.id })
-	column("pair_site", func(p *pair) int64 { return p.site })
-	w := make([]float32, len(pairs))
-	for i := range pairs {
-		w[i] = pairs[i].weight
-	}
-	return append(dst, tensors.Of("pair_weight", w, len(w)))
+	column("pair_student_row", func(p pair) int64 { return p.row })
+	column("pair_student_pos", func(p pair) int64 { return p.pos })
+	column("pair_teacher_row", func(p pair) int64 { return p.teacher })
+	column("pair_teacher_pos", func(p pair) int64 { return p.at })
+	column("pair_target_id", func(p pair) int64 { return p.id })
+	column("pair_site", func(p pair) int64 { return p.site })
+	weights := lists.Map(pairs, func(p pair) float32 { return p.weight })
+	return append(dst, tensors.Of("pair_weight", weights, len(weights)))
 }
 
 // lossMask returns a mask that is 1 at the positions where the teacher's logits predict a target.

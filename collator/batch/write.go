@@ -15,6 +15,7 @@ import (
 	"github.com/nat-go/nat-go/collator/internal/prefix"
 	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/internal/fanout"
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/internal/tensors"
 )
 
@@ -129,7 +130,7 @@ func (s *Spool) Write(ctx context.Context, spec Spec) (map[string]Count, error) 
 	}
 	defer index.Abort()
 	counts := map[string]Count{}
-	err = spec.writeJobs(ctx, s.jobs(&spec), s.read, func(line []byte, key string, c Count) error {
+	err = spec.writePlanned(ctx, s.plan(&spec), s.read, func(line []byte, key string, c Count) error {
 		counts[key] = counts[key].Plus(c)
 		_, err := index.Write(line)
 		return err
@@ -140,25 +141,26 @@ func (s *Spool) Write(ctx context.Context, spec Spec) (map[string]Count, error) 
 	return counts, index.Commit()
 }
 
-// writeJobs assembles batches in parallel from their rows. It calls put for each batch, in order, with the batch's line
-// and the amounts to add to the counts for "channel/split".
-func (spec *Spec) writeJobs(
-	ctx context.Context, jobs iter.Seq2[job, error], read fetch, put func(line []byte, key string, c Count) error,
+// writePlanned assembles batches in parallel from their rows. It calls put for each batch, in order, with the batch's
+// line and the amounts to add to the counts for "channel/split".
+func (spec *Spec) writePlanned(
+	ctx context.Context, batches iter.Seq2[*planned, error], read fetch,
+	put func(line []byte, key string, c Count) error,
 ) error {
-	write := func(j job) (finished, error) {
-		all, err := readRows(j.rows, read)
+	write := func(p *planned) (finished, error) {
+		all, err := readRows(p.rows, read)
 		if err != nil {
 			return finished{}, err
 		}
-		return spec.write(&j, all)
+		return spec.write(p, all)
 	}
 	workers := max(1, spec.Workers) + 1 // one more, because one usually waits for the disk
 	keys := map[string]bool{}
-	err := fanout.Ordered(ctx, workers, 2*workers, jobs, func() fanout.Worker[job, finished] {
-		return fanout.Worker[job, finished]{Work: write}
-	}, func(j job, f finished) error {
-		keys[j.key()] = true
-		return put(f.line, j.key(), f.count)
+	err := fanout.Ordered(ctx, workers, 2*workers, batches, func() fanout.Worker[*planned, finished] {
+		return fanout.Worker[*planned, finished]{Work: write}
+	}, func(p *planned, f finished) error {
+		keys[p.key()] = true
+		return put(f.line, p.key(), f.count)
 	})
 	for key := range keys {
 		if err == nil {
@@ -166,29 +168,6 @@ func (spec *Spec) writeJobs(
 		}
 	}
 	return err
-}
-
-// job is a batch and its number within its channel and split.
-type job struct {
-	*planned
-	number int
-}
-
-// jobs returns the batches in order.
-func (s *Spool) jobs(spec *Spec) iter.Seq2[job, error] {
-	return func(yield func(job, error) bool) {
-		numbers := map[string]int{}
-		for p, err := range s.plan(spec) {
-			if err != nil {
-				yield(job{}, err)
-				return
-			}
-			if !yield(job{planned: p, number: numbers[p.key()]}, nil) {
-				return
-			}
-			numbers[p.key()]++
-		}
-	}
 }
 
 // finished is a batch that has been written, with its line and its contribution to the counts.
@@ -200,16 +179,13 @@ type finished struct {
 // count returns the counts for the line's batch.
 func (l *Line) count() Count { return Count{1, int64(l.Rows), l.Tokens, l.NActive, l.Distinct} }
 
-func (p *planned) key() string { return p.channel.Name + "/" + p.split.String() }
-
 // write writes a batch's file.
-func (spec *Spec) write(j *job, rows []*Row) (finished, error) {
-	p := j.planned
+func (spec *Spec) write(p *planned, rows []*Row) (finished, error) {
 	if err := spec.finish(p, rows); err != nil {
 		return finished{}, err
 	}
 	l := spec.line(p, rows)
-	l.File = fmt.Sprintf("%s/%05d.safetensors", p.key(), j.number)
+	l.File = fmt.Sprintf("%s/%05d.safetensors", p.key(), p.number)
 	all := assemble(p.channel, rows, p.layout, l.Form, spec.PadID)
 	meta := map[string]string{"channel": l.Channel, "layout": l.Layout}
 	path := filepath.Join(spec.Dir, filepath.FromSlash(l.File))
@@ -227,7 +203,7 @@ func (spec *Spec) write(j *job, rows []*Row) (finished, error) {
 		err = file.Prepare()
 	}
 	if err == nil {
-		err = file.CommitUnsynced() // writeJobs syncs the folder
+		err = file.CommitUnsynced() // writePlanned syncs the folder
 	}
 	reuse(all)
 	if err != nil {
@@ -272,16 +248,14 @@ func (spec *Spec) line(p *planned, rows []*Row) *Line {
 	if rows[0].Meta.Ref != nil {
 		l.Reference = spec.Reference
 	}
-	for _, r := range rows {
-		l.RowInfo = append(l.RowInfo, r.Meta)
-	}
+	l.RowInfo = lists.Map(rows, func(r *Row) Meta { return r.Meta })
 	l.tally(rows)
 	return l
 }
 
 // tally sets the totals and lists of a line from its rows.
 func (l *Line) tally(rows []*Row) {
-	rollouts, examples := lists(rows)
+	rollouts, examples := recordsOf(rows)
 	l.Rows, l.Distinct, l.Rollouts, l.Examples = len(rows), distinct(rows), rollouts.list, examples.list
 	for _, r := range rows {
 		for i := range r.Sides {
@@ -297,10 +271,7 @@ func distinct(rows []*Row) (n int64) {
 	if len(rows[0].Sides) != 1 {
 		return 0
 	}
-	ids := make([][]int32, len(rows))
-	for i, r := range rows {
-		ids[i] = r.Sides[0].IDs
-	}
+	ids := lists.Map(rows, func(r *Row) []int32 { return r.Sides[0].IDs })
 	for i, p := range prefix.Places(ids) {
 		n += int64(len(ids[i]) - p.Common)
 	}

@@ -3,6 +3,7 @@ package loss
 import (
 	"fmt"
 
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/internal/tensors"
 	"github.com/nat-go/nat-go/kernels"
 )
@@ -150,19 +151,11 @@ func toCommonType(a, b *kernels.Matrix) {
 	for _, m := range []*kernels.Matrix{a, b} {
 		switch m.DType {
 		case kernels.BFloat16:
-			*m = kernels.F32Matrix(each(m.U16, tensors.BFloat16Value), m.Rows, m.Cols)
+			*m = kernels.F32Matrix(lists.Map(m.U16, tensors.BFloat16Value), m.Rows, m.Cols)
 		case kernels.Float16:
-			*m = kernels.F32Matrix(each(m.U16, tensors.Float16Value), m.Rows, m.Cols)
+			*m = kernels.F32Matrix(lists.Map(m.U16, tensors.Float16Value), m.Rows, m.Cols)
 		}
 	}
-}
-
-func each(bits []uint16, value func(uint16) float32) []float32 {
-	x := make([]float32, len(bits))
-	for i, b := range bits {
-		x[i] = value(b)
-	}
-	return x
 }
 
 // gather copies rows from a matrix.

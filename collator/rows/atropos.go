@@ -68,7 +68,7 @@ func (e *Encoder) atroposRow(dst []byte, _ *builders.Resolved) []byte {
 		return strconv.AppendInt(dst, int64(n.TokenIDs[t]), 10)
 	})
 	dst = tokenLists(append(dst, `, "masks": `...), rs, func(dst []byte, n *ttc.Node, t int) []byte {
-		if !sampledNode(n) {
+		if !isSampled(n) {
 			return strconv.AppendInt(dst, maskedToken, 10)
 		}
 		return strconv.AppendInt(dst, int64(n.TokenIDs[t]), 10)
@@ -80,7 +80,7 @@ func (e *Encoder) atroposRow(dst []byte, _ *builders.Resolved) []byte {
 	dst = append(dst, ']')
 	if logProbs {
 		dst = tokenLists(append(dst, `, "inference_logprobs": `...), rs, func(dst []byte, n *ttc.Node, t int) []byte {
-			if !sampledNode(n) {
+			if !isSampled(n) {
 				return append(dst, maskedLogProb...)
 			}
 			return strconv.AppendFloat(dst, max(float64(n.LogProbs[t]), lowestLogProb), 'g', -1, 64)
@@ -99,7 +99,7 @@ func (e *Encoder) tokens(rollout int, nodes []ttc.Node) (logProbs bool) {
 		if n.TokenIDs == nil {
 			e.refuse("message %d of rollout %d has no token ids: use token batches (collator.tokenizer) instead", i, rollout)
 		}
-		if sampledNode(n) {
+		if isSampled(n) {
 			sampled += len(n.TokenIDs)
 			logProbs = logProbs && len(n.LogProbs) == len(n.TokenIDs)
 		}
@@ -110,7 +110,7 @@ func (e *Encoder) tokens(rollout int, nodes []ttc.Node) (logProbs bool) {
 	return logProbs
 }
 
-func sampledNode(n *ttc.Node) bool { return n.Message.Role == "assistant" && n.Sampled != ttc.No }
+func isSampled(n *ttc.Node) bool { return n.Message.Role == "assistant" && n.Sampled != ttc.No }
 
 // tokenLists appends a list for each rollout. The list has one item per token.
 func tokenLists(dst []byte, rs []*builders.Resolved, token func(dst []byte, n *ttc.Node, t int) []byte) []byte {

@@ -73,7 +73,7 @@ func (e *Encoder) ktoRollout(dst []byte, r *builders.Resolved) []byte {
 			"have the same reward (the builder's good_from sets which rewards are good)")
 	}
 	answer := nodes[len(prompt):]
-	for n := len(answer) - 1; answer[n].Message.Role != "assistant" || answer[n].Sampled == ttc.No; n-- {
+	for n := len(answer) - 1; !isSampled(&answer[n]); n-- {
 		answer = answer[:n]
 		e.trimmed++
 	}

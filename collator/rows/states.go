@@ -10,6 +10,7 @@ import (
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/collator/turns"
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/chat/template"
@@ -108,10 +109,7 @@ func (e *Encoder) trlPrompt(dst []byte, r *builders.Resolved) []byte {
 
 // rendered renders a prompt with the model's template.
 func rendered(t *turns.Renderer, r *builders.Resolved) (string, error) {
-	messages := make([]chat.Message, len(r.Messages.Nodes))
-	for i := range messages {
-		messages[i] = r.Messages.Nodes[i].Message
-	}
+	messages := lists.Map(r.Messages.Nodes, func(n ttc.Node) chat.Message { return n.Message })
 	values, err := template.Conversation(messages)
 	tools, failed := template.ToolList(r.Origin.Tools)
 	if err = errors.Join(err, failed); err != nil {

@@ -2,6 +2,7 @@ package rows
 
 import (
 	"cmp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -83,14 +84,9 @@ func verlPrompt(r *builders.Resolved) string {
 	return b.String()
 }
 
-// beforeSampled returns the messages before the first sampled one, or nil if none was sampled.
+// beforeSampled returns the messages before the first sampled one, or none if no message was sampled.
 func beforeSampled(nodes []ttc.Node) []ttc.Node {
-	for i := range nodes {
-		if nodes[i].Message.Role == "assistant" && nodes[i].Sampled != ttc.No {
-			return nodes[:i]
-		}
-	}
-	return nil
+	return nodes[:max(0, slices.IndexFunc(nodes, func(n ttc.Node) bool { return isSampled(&n) }))]
 }
 
 func (e *Encoder) verlRow(dst []byte, r *builders.Resolved) []byte {

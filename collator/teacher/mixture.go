@@ -63,9 +63,7 @@ func NewMixture(members []Member) (*Mixture, error) {
 	if len(members) == 0 || math.IsInf(sum, 1) {
 		return nil, fmt.Errorf("teacher: invalid weights: %d teachers add up to %g", len(members), sum)
 	}
-	for _, t := range members {
-		m.weights = append(m.weights, math.Log(t.Weight/sum))
-	}
+	m.weights = lists.Map(members, func(t Member) float64 { return math.Log(t.Weight / sum) })
 	return m, nil
 }
 

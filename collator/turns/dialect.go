@@ -142,7 +142,7 @@ func (p prober) wantsRawArguments() bool {
 
 // with returns a prober with other template variables.
 func (p prober) with(vars *pyvalue.Dict) prober {
-	p.Renderer = &Renderer{tmpl: p.tmpl, vars: vars, now: p.now, limits: p.limits, marks: p.marks}
+	p.Renderer = &Renderer{tmpl: p.tmpl, vars: vars, now: p.now, marks: p.marks}
 	return p
 }
 
@@ -155,12 +155,11 @@ func (p prober) try(open bool, ms ...chat.Message) (template.Result, bool) {
 			ms[i].Form, ms[i].Parts = chat.Parts, []chat.Part{{Type: "text", Text: ms[i].Text, Raw: raw}}
 		}
 	}
-	values, err := values(ms, p.raw)
+	_, res, err := p.renderMessages(ms, p.tools, p.raw, open)
 	if err != nil {
 		return template.Result{}, false
 	}
-	res, err := p.Render(&Conversation{Messages: values, Tools: p.tools, Open: open})
-	return res, err == nil
+	return *res, true
 }
 
 // generationPrompt returns the text that add_generation_prompt adds to a conversation.
@@ -264,13 +263,14 @@ func (d *dialect) learnHeader(p prober) {
 			continue
 		}
 		from := lastOf(&res, 0)
-		to, found := firstOf(&res, 1)
-		if from < 0 || !found || to < from {
+		next := slices.IndexFunc(res.Spans, func(s template.Span) bool { return s.Message == 1 && s.Field != "role" })
+		if from < 0 || next < 0 || res.Spans[next].Start < from {
 			continue
 		}
+		between := res.Text[from:res.Spans[next].Start]
 		// The longest prefix of the header that appears between question and answer.
 		for n := len(d.header); n > 0; n-- {
-			if strings.Contains(res.Text[from:to], d.header[:n]) {
+			if strings.Contains(between, d.header[:n]) {
 				// turns with calls may lack a header
 				if begun := p.marks.whole(d.header[:n]); n < len(d.header) &&
 					(ms[1].ToolCalls == nil || p.marks.in(begun)) {
@@ -464,15 +464,6 @@ func lastOf(res *template.Result, message int) int {
 		}
 	}
 	return -1
-}
-
-func firstOf(res *template.Result, message int) (int, bool) {
-	for _, s := range res.Spans {
-		if s.Message == message && s.Field != "role" {
-			return s.Start, true
-		}
-	}
-	return 0, false
 }
 
 func withVar(vars *pyvalue.Dict, name string, on bool) *pyvalue.Dict {

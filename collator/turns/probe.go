@@ -156,18 +156,11 @@ func (p *probing) render(open bool, ms ...chat.Message) (*Conversation, *templat
 	if time.Now().After(p.until) {
 		return nil, nil, errSlow
 	}
-	values, err := values(ms, p.raw)
-	if err != nil {
-		return nil, nil, err
+	var tools pyvalue.Value
+	if slices.ContainsFunc(ms, func(m chat.Message) bool { return m.ToolCalls != nil }) {
+		tools = p.tools
 	}
-	c := &Conversation{Messages: values, Open: open}
-	for _, m := range ms {
-		if m.ToolCalls != nil {
-			c.Tools = p.tools
-		}
-	}
-	res, err := p.r.Render(c)
-	return c, &res, err
+	return p.r.renderMessages(ms, tools, p.raw, open)
 }
 
 // arguments determines the form of arguments that the template accepts, and uses that form from then on.
@@ -292,12 +285,10 @@ func trimOf(res *template.Result, i int, content string) Trim {
 }
 
 func (p *probing) toolUse(rep *Report) {
-	if values, err := template.Conversation([]chat.Message{ask}); err == nil {
-		if res, err := p.r.Render(&Conversation{Messages: values, Tools: p.tools}); err == nil {
-			for _, s := range res.Spans {
-				rep.ToolsShown = rep.ToolsShown || s.Message == template.FromTools
-			}
-		}
+	if _, res, err := p.r.renderMessages([]chat.Message{ask}, p.tools, false, false); err == nil {
+		rep.ToolsShown = slices.ContainsFunc(res.Spans, func(s template.Span) bool {
+			return s.Message == template.FromTools
+		})
 	}
 	rep.Calls = p.callFate(1, ask, call, result)
 	rep.ParallelCalls = p.callFate(2, ask, calls(call.ToolCalls[0].Arguments, 2), result, result)
@@ -356,11 +347,7 @@ func (p *probing) history(rep *Report) {
 		if err != nil {
 			continue
 		}
-		stable := true
-		for i := range found {
-			ok, err := p.r.Stable(c, res, &found[i])
-			stable = stable && ok && err == nil
-		}
+		stable := p.r.areStable(c, res, found)
 		rep.PrefixPreserving[kind] = stable
 		rep.RewritesHistory = rep.RewritesHistory || !stable
 	}

@@ -21,7 +21,6 @@ type Renderer struct {
 	fingerprint string
 	vars        *pyvalue.Dict
 	now         time.Time
-	limits      template.Limits
 	marks       *marks
 	plain       *dialect      // dialect of conversations without tools
 	tooled      *dialect      // dialect of conversations with tools
@@ -34,9 +33,8 @@ type Renderer struct {
 
 // Settings configures a renderer.
 type Settings struct {
-	Vars   *pyvalue.Dict // template variables: special tokens, enable_thinking, ...; may be nil
-	Now    time.Time     // the time that strftime_now formats; the zero time means template.DefaultNow
-	Limits template.Limits
+	Vars *pyvalue.Dict // template variables: special tokens, enable_thinking, ...; may be nil
+	Now  time.Time     // the time that strftime_now formats; the zero time means template.DefaultNow
 	// Special holds the tokenizer's special tokens as text, one of which ends a turn. If empty, any text that looks
 	// like one counts.
 	Special []string
@@ -53,7 +51,7 @@ func New(source string, s Settings) (*Renderer, error) {
 }
 
 func newRenderer(t *template.Template, fingerprint string, m *marks, s Settings) *Renderer {
-	r := &Renderer{tmpl: t, fingerprint: fingerprint, vars: s.Vars, now: s.Now, limits: s.Limits, marks: m}
+	r := &Renderer{tmpl: t, fingerprint: fingerprint, vars: s.Vars, now: s.Now, marks: m}
 	r.plain, r.tooled = learn(r, false), learn(r, true)
 	r.shortIDs = r.learnShortIDs()
 	r.steady = r.learnSteadiness()
@@ -139,14 +137,6 @@ func (r *Renderer) learnShortIDs() bool {
 	return short && !long1
 }
 
-// values converts messages to template values.
-func values(ms []chat.Message, rawArguments bool) ([]pyvalue.Value, error) {
-	if rawArguments {
-		return template.RawConversation(ms)
-	}
-	return template.Conversation(ms)
-}
-
 // Conversation is the input to a render.
 type Conversation struct {
 	Messages []pyvalue.Value // messages made by template.Conversation or template.ParseMessages
@@ -179,6 +169,23 @@ func (r *Renderer) RenderIn(room *template.Room, c *Conversation) (template.Resu
 	return r.tmpl.RenderIn(room, r.input(c))
 }
 
+// renderMessages renders messages. If raw is set, the template gets call arguments as the sampled text.
+func (r *Renderer) renderMessages(
+	ms []chat.Message, tools pyvalue.Value, raw, open bool,
+) (*Conversation, *template.Result, error) {
+	convert := template.Conversation
+	if raw {
+		convert = template.RawConversation
+	}
+	values, err := convert(ms)
+	if err != nil {
+		return nil, nil, err
+	}
+	c := &Conversation{Messages: values, Tools: tools, Open: open}
+	res, err := r.Render(c)
+	return c, &res, err
+}
+
 // RenderTurns is like Render, for results that will be passed to Stable for most of their turns.
 func (r *Renderer) RenderTurns(c *Conversation) (template.Result, error) {
 	return r.tmpl.RenderHeads(r.input(c))
@@ -186,7 +193,7 @@ func (r *Renderer) RenderTurns(c *Conversation) (template.Result, error) {
 
 func (r *Renderer) input(c *Conversation) template.Input {
 	return template.Input{
-		Messages: c.Messages, Tools: c.Tools, AddGenerationPrompt: c.Open, Kwargs: r.vars, Now: r.now, Limits: r.limits,
+		Messages: c.Messages, Tools: c.Tools, AddGenerationPrompt: c.Open, Kwargs: r.vars, Now: r.now,
 	}
 }
 

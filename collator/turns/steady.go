@@ -1,6 +1,7 @@
 package turns
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/nat-go/nat-go/ttc/chat"
@@ -27,25 +28,20 @@ func (r *Renderer) learnSteadiness() (out [2]steadiness) {
 }
 
 func (r *Renderer) allStable(ms []chat.Message, tools pyvalue.Value) bool {
-	values, err := values(ms, r.tooled.rawArguments)
+	c, res, err := r.renderMessages(ms, tools, r.tooled.rawArguments, false)
 	if err != nil {
 		return false
 	}
-	c := &Conversation{Messages: values, Tools: tools}
-	res, err := r.Render(c)
-	if err != nil {
-		return false
-	}
-	found, err := r.Find(c, &res)
-	if err != nil {
-		return false
-	}
-	for i := range found {
-		if ok, err := r.Stable(c, &res, &found[i]); err != nil || !ok {
-			return false
-		}
-	}
-	return true
+	found, err := r.Find(c, res)
+	return err == nil && r.areStable(c, res, found)
+}
+
+// areStable reports whether all turns in a conversation's render are stable.
+func (r *Renderer) areStable(c *Conversation, res *template.Result, found []Turn) bool {
+	return !slices.ContainsFunc(found, func(t Turn) bool {
+		ok, err := r.Stable(c, res, &t)
+		return err != nil || !ok
+	})
 }
 
 // Steady reports whether a conversation is simple enough that the template is known to show every turn as it was

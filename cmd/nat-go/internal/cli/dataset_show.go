@@ -186,7 +186,8 @@ func (s *showFlags) showInput(
 		return exit.With(exit.Environment, err)
 	}
 	defer os.RemoveAll(dir)
-	req := finetune.Request{From: []string{path}, OutputDir: dir, RunID: "shown", DryRun: true, Limit: maxShown}
+	req := finetune.Request{OutputDir: dir, RunID: "shown", DryRun: true}
+	req.From, req.Limit = []string{path}, maxShown
 	if q.Limit > 0 && q.Record == nil && q.Example == "" {
 		req.Limit = 10 * (q.Skip + q.Limit)
 	}

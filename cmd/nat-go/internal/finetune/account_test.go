@@ -11,6 +11,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage/read"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
 )
@@ -37,7 +38,10 @@ func TestFailedRunStaysFailed(t *testing.T) {
 			if err := os.WriteFile("in.jsonl", []byte(c.input), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			req := Request{From: []string{"in.jsonl"}, Source: "candidates", Builders: []string{c.builder}, RunID: "r"}
+			req := Request{
+				Choice: read.Choice{From: []string{"in.jsonl"}, Source: "candidates"}, RunID: "r",
+				Builders: []string{c.builder},
+			}
 			p, err := newPlan(t.Context(), req, testEnv(t))
 			if err != nil {
 				t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/compat"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage/read"
 )
 
 // natStep returns a TTC_END step as `nat eval` writes it.
@@ -49,8 +50,8 @@ func natConfig(t *testing.T, trainer string) {
 func runCompat(t *testing.T) (*Summary, error) {
 	t.Helper()
 	return Run(context.Background(), Request{
-		ConfigFile: "config.yml", Compat: compat.NAT, DryRun: true, RunID: "x",
-		From: []string{"in0.json", "missing.json", "in2.json"},
+		ConfigFile: "config.yml", DryRun: true, RunID: "x",
+		Choice: read.Choice{Compat: compat.NAT, From: []string{"in0.json", "missing.json", "in2.json"}},
 	}, testEnv(t))
 }
 
@@ -86,7 +87,8 @@ func TestCompatBuildsALargeCollectionRun(t *testing.T) {
 	natFile(t, "in.json", natEntry("1", steps...))
 	natConfig(t, "num_runs: 1")
 	got, err := Run(context.Background(), Request{
-		ConfigFile: "config.yml", Compat: compat.NAT, DryRun: true, RunID: "x", From: []string{"in.json"},
+		ConfigFile: "config.yml", DryRun: true, RunID: "x",
+		Choice:    read.Choice{Compat: compat.NAT, From: []string{"in.json"}},
 		Overrides: []string{"limits.output=256MiB"},
 	}, testEnv(t))
 	if err != nil || got.Counts.Records != 620*619/2 {
@@ -144,10 +146,9 @@ func TestCompatGroupsByTextOfID(t *testing.T) {
 	natConfig(t, "num_runs: 1")
 	sum, err := Run(context.Background(), Request{
 		ConfigFile: "config.yml",
-		Compat:     compat.NAT,
+		Choice:     read.Choice{Compat: compat.NAT, From: []string{"in.json"}},
 		DryRun:     true,
 		RunID:      "x",
-		From:       []string{"in.json"},
 	}, testEnv(t))
 	if err != nil {
 		t.Fatal(err)

@@ -19,6 +19,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/compat"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage/read"
 	"github.com/nat-go/nat-go/internal/oracletest"
 )
 
@@ -75,8 +76,8 @@ func TestCompatIsNAT(t *testing.T) {
 			}
 			t.Chdir(work)
 			sum, err := Run(context.Background(), Request{
-				ConfigFile: "config.yml", Compat: compat.NAT, DryRun: true, RunID: "oracle",
-				From: caseInputs(t, dir),
+				ConfigFile: "config.yml", DryRun: true, RunID: "oracle",
+				Choice: read.Choice{Compat: compat.NAT, From: caseInputs(t, dir)},
 			}, testEnv(t))
 			var metrics struct {
 				FinalStatus []struct{ Status string } `json:"final_status"`

@@ -16,6 +16,7 @@ import (
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage/read"
 	"github.com/nat-go/nat-go/collator/rows"
 	"github.com/nat-go/nat-go/collator/tokenizer"
 	"github.com/nat-go/nat-go/internal/oracletest"
@@ -34,7 +35,7 @@ func imitated(t *testing.T, from, settings string, formats ...string) (dir strin
 		t.Fatal(err)
 	}
 	sum, err := Run(t.Context(), Request{
-		From: []string{from}, ConfigFile: config, Formats: formats, OutputDir: out,
+		Choice: read.Choice{From: []string{from}}, ConfigFile: config, Formats: formats, OutputDir: out,
 	}, testEnv(t))
 	for _, nothing := range []string{"can carry", "produced no record", "can't tell what"} {
 		if err != nil && strings.Contains(err.Error(), nothing) {
@@ -235,7 +236,7 @@ func TestChangesOfBatchesAreCounted(t *testing.T) {
 				t.Fatal(err)
 			}
 			sum, err := Run(t.Context(), Request{
-				From: []string{c.from}, ConfigFile: config, OutputDir: out,
+				Choice: read.Choice{From: []string{c.from}}, ConfigFile: config, OutputDir: out,
 			}, testEnv(t))
 			if err != nil {
 				t.Fatal(err)
@@ -345,7 +346,9 @@ func TestFormatsFitBuilders(t *testing.T) {
 			"finetuning: {enabled: true, trajectory_builder: b}\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		sum, err := Run(t.Context(), Request{From: []string{from}, ConfigFile: config, OutputDir: out}, testEnv(t))
+		sum, err := Run(t.Context(), Request{
+			Choice: read.Choice{From: []string{from}}, ConfigFile: config, OutputDir: out,
+		}, testEnv(t))
 		if err != nil {
 			t.Errorf("%s: %v", builder, err)
 			continue

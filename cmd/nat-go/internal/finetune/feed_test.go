@@ -15,6 +15,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage/read"
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
@@ -91,7 +92,9 @@ func TestTasks(t *testing.T) {
 	}
 	from := writeTasks(t, ".", 3, 40)
 	ctx := context.Background()
-	sum, err := Run(ctx, Request{ConfigFile: "config.yml", DryRun: true, RunID: "whole", From: from}, testEnv(t))
+	sum, err := Run(ctx, Request{
+		ConfigFile: "config.yml", DryRun: true, RunID: "whole", Choice: read.Choice{From: from},
+	}, testEnv(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +102,9 @@ func TestTasks(t *testing.T) {
 	if sum.Counts.Dropped[source.BadExample] == 0 {
 		t.Errorf("no broken entry was dropped: %v", sum.Counts.Dropped)
 	}
-	alone, err := Run(ctx, Request{ConfigFile: "alone.yml", DryRun: true, RunID: "alone", From: from}, testEnv(t))
+	alone, err := Run(ctx, Request{
+		ConfigFile: "alone.yml", DryRun: true, RunID: "alone", Choice: read.Choice{From: from},
+	}, testEnv(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +121,9 @@ func TestTasks(t *testing.T) {
 				cancel()
 			}
 		}
-		_, err := Run(ctx, Request{ConfigFile: "config.yml", DryRun: true, RunID: id, From: from}, env)
+		_, err := Run(ctx, Request{
+			ConfigFile: "config.yml", DryRun: true, RunID: id, Choice: read.Choice{From: from},
+		}, env)
 		cancel()
 		if exit.Code(err) != exit.Interrupted {
 			t.Fatalf("%s: %v", id, err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage/read"
 )
 
 // TestInterruptedWhileWaitingForAPipe interrupts runs that wait for a pipe without a writer or with a stalled one, as
@@ -24,24 +25,32 @@ func TestInterruptedWhileWaitingForAPipe(t *testing.T) {
 		stalls string // written to the pipe, which stays open; empty means that the pipe lacks a writer
 	}{
 		"input": {
-			req:    Request{ConfigFile: "config.yml", From: []string{"pipe"}, Source: "candidates"},
+			req: Request{
+				ConfigFile: "config.yml", Choice: read.Choice{From: []string{"pipe"}, Source: "candidates"},
+			},
 			config: config,
 		},
-		"input to be recognised": {req: Request{ConfigFile: "config.yml", From: []string{"pipe"}}, config: config},
+		"input to be recognised": {req: Request{
+			ConfigFile: "config.yml", Choice: read.Choice{From: []string{"pipe"}},
+		}, config: config},
 		"input that stalls": {
-			req:    Request{ConfigFile: "config.yml", From: []string{"pipe"}, Source: "candidates"},
+			req: Request{
+				ConfigFile: "config.yml", Choice: read.Choice{From: []string{"pipe"}, Source: "candidates"},
+			},
 			config: config,
 			stalls: candidatesOf("1", "0"),
 		},
 		"input to be recognised that stalls": {
-			req:    Request{ConfigFile: "config.yml", From: []string{"pipe"}},
+			req:    Request{ConfigFile: "config.yml", Choice: read.Choice{From: []string{"pipe"}}},
 			config: config,
 			stalls: "{\"turn_id\":",
 		},
-		"configuration":       {req: Request{ConfigFile: "pipe", From: []string{"in.jsonl"}}},
-		"configuration stops": {req: Request{ConfigFile: "pipe", From: []string{"in.jsonl"}}, stalls: "finetuning:\n"},
+		"configuration": {req: Request{ConfigFile: "pipe", Choice: read.Choice{From: []string{"in.jsonl"}}}},
+		"configuration stops": {req: Request{
+			ConfigFile: "pipe", Choice: read.Choice{From: []string{"in.jsonl"}},
+		}, stalls: "finetuning:\n"},
 		"tokenizer": {
-			req:    Request{ConfigFile: "config.yml", From: []string{"in.jsonl"}},
+			req:    Request{ConfigFile: "config.yml", Choice: read.Choice{From: []string{"in.jsonl"}}},
 			config: config + "collator: {tokenizer: pipe, policy: p, max_length: 100}\n",
 		},
 	} {

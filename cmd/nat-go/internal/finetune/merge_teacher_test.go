@@ -13,6 +13,7 @@ import (
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage/read"
 	"github.com/nat-go/nat-go/collator"
 	"github.com/nat-go/nat-go/collator/tokenizer"
 	"github.com/nat-go/nat-go/internal/tensors"
@@ -58,7 +59,7 @@ collator:
 	stand.tok = tok
 	made := func(config, id, from string) runfolder.Folder {
 		t.Helper()
-		req := Request{ConfigFile: config, RunID: id, OutputDir: "o", From: []string{from}}
+		req := Request{ConfigFile: config, RunID: id, OutputDir: "o", Choice: read.Choice{From: []string{from}}}
 		sum, err := Run(context.Background(), req, testEnv(t))
 		if err != nil {
 			t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage/read"
 )
 
 // joined makes runs with one kind of row in the current folder, and merges them.
@@ -66,7 +67,8 @@ func (j *joined) does(req Request) *runfolder.Manifest {
 func (j *joined) run(id string, from ...string) *runfolder.Manifest {
 	j.Helper()
 	return j.does(Request{
-		From: from, RunID: id, OutputDir: "out", Builders: []string{j.builder}, Formats: []string{j.format},
+		Choice: read.Choice{From: from},
+		RunID:  id, OutputDir: "out", Builders: []string{j.builder}, Formats: []string{j.format},
 	})
 }
 

@@ -141,9 +141,8 @@ func (p *plan) exampleOf(ordinal uint64) string {
 // findInputs finds the run's inputs.
 func (p *plan) findInputs(ctx context.Context) (*read.Inputs, error) {
 	in, err := read.Find(ctx, read.Options{
-		Config: p.config, From: p.From, Source: p.Source, Map: p.keys, Compat: p.Compat, NumRuns: p.trainer.NumRuns,
-		Limit: p.Limit, NATConfig: p.NATConfig, Existing: p.planning, PassedOver: p.PassedOver, Endpoint: p.Endpoint,
-		EndpointTimeout: p.EndpointTimeout, Dataset: p.Dataset, Where: p.where, Scores: p.scores, Rules: p.verdict,
+		Choice: p.Choice, Config: p.config, Map: p.keys, NumRuns: p.trainer.NumRuns, Existing: p.planning,
+		Where: p.where, Scores: p.scores, Rules: p.verdict,
 	})
 	if err == nil {
 		p.PassedOver = in.PassedOver

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/bench"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage/read"
 )
 
 // smallRun runs over generated input in its own folder.
@@ -25,7 +26,9 @@ func smallRun(t *testing.T, change func(*Request, *stage.Env)) (string, *Summary
 	if err := os.WriteFile("in.json", text.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	req, env := Request{From: []string{"in.json"}, Builders: []string{"dpo"}, RunID: "r", DryRun: true}, testEnv(t)
+	req, env := Request{
+		Choice: read.Choice{From: []string{"in.json"}}, Builders: []string{"dpo"}, RunID: "r", DryRun: true,
+	}, testEnv(t)
 	change(&req, &env)
 	sum, err := Run(context.Background(), req, env)
 	if err != nil {

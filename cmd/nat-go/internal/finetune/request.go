@@ -2,13 +2,11 @@ package finetune
 
 import (
 	"runtime/debug"
-	"time"
 
 	"github.com/nat-go/nat-go/builders/finding"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/compat"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/inspect"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage/read"
 	"github.com/nat-go/nat-go/internal/where"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
@@ -17,10 +15,7 @@ import (
 type Request struct {
 	ConfigFile string
 	Overrides  []string
-	From       []string             // inputs, in order of collection run
-	PassedOver []inspect.PassedOver `json:",omitempty"` // files in input folders that are skipped
-	// `_type` of the source; empty means the configuration's, or else the one that matches the input
-	Source    string
+	read.Choice
 	Map       []string // meanings of the input's keys, such as "output=response"
 	Builders  []string // names or types of builders; empty means the configuration's, or ones that suit the input
 	Formats   []string
@@ -28,22 +23,12 @@ type Request struct {
 	OutputDir string
 	RunID     string
 	Seed      *int64
-	Compat    compat.Mode // the program whose behaviour the run reproduces
-	DryRun    bool        // do everything except the training job
-	Plan      bool        // predict the result, and remove all files afterwards
-	Limit     int64       // at most this many examples per input; 0 means all
-	planning  bool        // whether Run is carrying out a request with Plan
-	Detach    bool        // don't wait for the job
-	Metrics   string      // file for metrics; empty means none
-	Now       string      // time returned by strftime_now in a chat template; empty means collator.template_time
-
-	Endpoint        string        // address of a `nat serve` to collect from instead of reading inputs
-	EndpointTimeout time.Duration // timeout for one answer
-	Dataset         string        // file with the questions; empty means those in eval.general.dataset
-
-	// NATConfig is the configuration that a command source copies for its program. It defaults to ConfigFile, and is
-	// stored because ConfigFile is different when the run is resumed.
-	NATConfig string
+	DryRun    bool   // do everything except the training job
+	Plan      bool   // predict the result, and remove all files afterwards
+	planning  bool   // whether Run is carrying out a request with Plan
+	Detach    bool   // don't wait for the job
+	Metrics   string // file for metrics; empty means none
+	Now       string // time returned by strftime_now in a chat template; empty means collator.template_time
 
 	// At most one of the following fields is set. It requests something other than a new run.
 	Resume runfolder.Folder   `json:"-"` // continue this run

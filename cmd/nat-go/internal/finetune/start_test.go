@@ -11,6 +11,7 @@ import (
 	"github.com/nat-go/nat-go/builders/dpo"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage/read"
 	"github.com/nat-go/nat-go/plugins/host"
 	"github.com/nat-go/nat-go/ttc"
 )
@@ -69,8 +70,7 @@ func TestStartBeforeInputs(t *testing.T) {
 		t.Run(from, func(t *testing.T) {
 			sum, err := Run(context.Background(), Request{
 				ConfigFile: "config.yml",
-				From:       []string{from},
-				Source:     "workflow_output",
+				Choice:     read.Choice{From: []string{from}, Source: "workflow_output"},
 			}, testEnv(t))
 			if err == nil || !strings.Contains(err.Error(), want) || sum == nil || sum.Status != runfolder.Failed {
 				t.Errorf("%s: %+v, %v", from, sum, err)
@@ -88,7 +88,9 @@ func TestNoRunIDBeforeStart(t *testing.T) {
 	if err := os.WriteFile("config.yml", []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	sum, err := Run(t.Context(), Request{ConfigFile: "config.yml", From: []string{"in.json"}}, testEnv(t))
+	sum, err := Run(t.Context(), Request{
+		ConfigFile: "config.yml", Choice: read.Choice{From: []string{"in.json"}},
+	}, testEnv(t))
 	if err == nil || !strings.Contains(err.Error(), "dataset.scores") || sum.RunID != "" {
 		t.Errorf("run %q, %v", sum.RunID, err)
 	}

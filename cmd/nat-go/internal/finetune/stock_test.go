@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage/read"
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/internal/oracletest"
 )
@@ -48,7 +49,8 @@ finetuning: {enabled: true, trajectory_builder: d}
 				}
 			}
 			sum, err := Run(t.Context(), Request{
-				From: []string{filepath.Join(dir, "r.jsonl")}, ConfigFile: filepath.Join(dir, "c.yml"), OutputDir: dir,
+				Choice:     read.Choice{From: []string{filepath.Join(dir, "r.jsonl")}},
+				ConfigFile: filepath.Join(dir, "c.yml"), OutputDir: dir,
 			}, testEnv(t))
 			if err != nil {
 				t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage/read"
 	"github.com/nat-go/nat-go/internal/oracletest"
 
 	"github.com/google/go-cmp/cmp"
@@ -48,7 +49,7 @@ func TestStrictOnRecordedRuns(t *testing.T) {
 				ConfigFile: "config.yml",
 				DryRun:     true,
 				RunID:      "r",
-				From:       caseInputs(t, dir),
+				Choice:     read.Choice{From: caseInputs(t, dir)},
 			}, testEnv(t))
 			if code := exit.Code(err); failing[name] != 0 && code != failing[name] ||
 				code != exit.OK && code != exit.Failed && failing[name] == 0 {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage/read"
 	"github.com/nat-go/nat-go/collator"
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/teacher"
@@ -133,7 +134,7 @@ collator: {tokenizer: tokenizer.json, template: tool.jinja, max_length: 1024, ba
 	stand.tok = tok
 	sum, err := Run(
 		context.Background(),
-		Request{ConfigFile: "t.yml", RunID: "a", OutputDir: "o", From: []string{"in.jsonl"}},
+		Request{ConfigFile: "t.yml", RunID: "a", OutputDir: "o", Choice: read.Choice{From: []string{"in.jsonl"}}},
 		testEnv(t),
 	)
 	if err != nil {
@@ -178,7 +179,7 @@ collator: {tokenizer: tokenizer.json, template: tool.jinja, max_length: 1024, ba
 	}
 	sum, err = Run(
 		context.Background(),
-		Request{ConfigFile: "w.yml", RunID: "w", OutputDir: "o", From: []string{"in.jsonl"}},
+		Request{ConfigFile: "w.yml", RunID: "w", OutputDir: "o", Choice: read.Choice{From: []string{"in.jsonl"}}},
 		testEnv(t),
 	)
 	if err != nil || sum.Batches.Teacher.Weighed == nil || sum.Batches.Teacher.Weighed.Sites != 1 ||
@@ -203,7 +204,9 @@ collator: {tokenizer: tokenizer.json, template: tool.jinja, max_length: 1024, ba
 			works.Store(c.works)
 			sum, err := Run(
 				context.Background(),
-				Request{ConfigFile: "e.yml", RunID: c.id, OutputDir: "o", From: []string{"in.jsonl"}},
+				Request{
+					ConfigFile: "e.yml", RunID: c.id, OutputDir: "o", Choice: read.Choice{From: []string{"in.jsonl"}},
+				},
 				testEnv(t),
 			)
 			if err != nil || sum.Batches.Teacher.Hints == nil || sum.Batches.Teacher.Hints.Sites != 1 ||
@@ -228,7 +231,7 @@ collator: {tokenizer: tokenizer.json, template: tool.jinja, max_length: 1024, ba
 	stand.spoils.Store(new(""))
 	sum, err = Run(
 		context.Background(),
-		Request{ConfigFile: "t.yml", RunID: "broken", OutputDir: "o", From: []string{"in.jsonl"}},
+		Request{ConfigFile: "t.yml", RunID: "broken", OutputDir: "o", Choice: read.Choice{From: []string{"in.jsonl"}}},
 		testEnv(t),
 	)
 	if dropped := string(readFile(t, "o/broken/dropped.jsonl")); err != nil ||
@@ -239,7 +242,7 @@ collator: {tokenizer: tokenizer.json, template: tool.jinja, max_length: 1024, ba
 	stand.closed.Store(true)
 	_, err = Run(
 		context.Background(),
-		Request{ConfigFile: "t.yml", RunID: "b", OutputDir: "o", From: []string{"in.jsonl"}},
+		Request{ConfigFile: "t.yml", RunID: "b", OutputDir: "o", Choice: read.Choice{From: []string{"in.jsonl"}}},
 		testEnv(t),
 	)
 	if exit.Code(err) != exit.Environment {

@@ -15,6 +15,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage/read"
 	"github.com/nat-go/nat-go/internal/where"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
@@ -56,7 +57,9 @@ func TestWhere(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			req := Request{ConfigFile: name + ".yml", DryRun: true, From: from, Source: "traces", RunID: name}
+			req := Request{
+				ConfigFile: name + ".yml", DryRun: true, Choice: read.Choice{From: from, Source: "traces"}, RunID: name,
+			}
 			sum, err := Run(t.Context(), req, testEnv(t))
 			if err != nil {
 				t.Fatal(err)
@@ -69,7 +72,7 @@ func TestWhere(t *testing.T) {
 				t.Error(d)
 			}
 			planned, err := Run(t.Context(), Request{
-				ConfigFile: name + ".yml", Plan: true, From: from, Source: "traces",
+				ConfigFile: name + ".yml", Plan: true, Choice: read.Choice{From: from, Source: "traces"},
 			}, testEnv(t))
 			if d := cmp.Diff(sum.Where, planned.Where); d != "" || err != nil {
 				t.Error(d, err)
@@ -277,7 +280,10 @@ func TestWhereNeedsTasks(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	req := Request{ConfigFile: "of.yml", DryRun: true, From: []string{"in.jsonl"}, Source: "candidates", RunID: "whole"}
+	req := Request{
+		ConfigFile: "of.yml", DryRun: true, RunID: "whole",
+		Choice: read.Choice{From: []string{"in.jsonl"}, Source: "candidates"},
+	}
 	sum, err := Run(t.Context(), req, testEnv(t))
 	if err != nil {
 		t.Fatal(err)

@@ -100,7 +100,8 @@ func (s Stage) Run(ctx context.Context) ([]runfolder.Written, *runfolder.Batches
 func (s Stage) batches(ctx context.Context) (*collator.Result, error) {
 	switch {
 	case s.Shards == nil:
-		return s.Tokens.collator.Collate(ctx, s.items(), string(s.Folder), string(s.Folder), s.Drop)
+		groups := s.groups(stage.Progress{Step: "collate", Total: int64(s.Decisions.Len())}, 0, func(int) {})
+		return s.Tokens.collator.Collate(ctx, groups, string(s.Folder), string(s.Folder), s.Drop)
 	case s.Parts != nil:
 		return s.join(ctx)
 	}
@@ -112,21 +113,26 @@ func (s Stage) batches(ctx context.Context) (*collator.Result, error) {
 	return cut.Write(ctx, string(s.Folder))
 }
 
-// items yields the records to collate, a group at a time. It includes dropped records, because the rewards of dropped
-// rollouts still count when the other rollouts for their task are compared.
-func (s Stage) items() iter.Seq2[[]collator.Item, error] {
+// groups yields the log's records to collate, a group at a time. It includes dropped records, because the rewards of
+// dropped rollouts still count when the other rollouts for their task are compared. It skips the first groups, whose
+// number is before. Before it yields a group, groups calls begin with the number of records in the group.
+func (s Stage) groups(p stage.Progress, before uint64, begin func(records int)) iter.Seq2[[]collator.Item, error] {
 	return func(yield func([]collator.Item, error) bool) {
+		at := uint64(0)
 		for g, err := range recordlog.Groups(s.Folder.Records()) {
 			if err != nil {
 				yield(nil, err)
 				return
 			}
-			items := s.Tokens.items(g, s.Decisions)
-			if len(items) > 0 && !yield(items, nil) {
+			if at++; at <= before {
+				continue
+			}
+			begin(len(g.Records))
+			if !yield(s.Tokens.items(g, s.Decisions), nil) {
 				return
 			}
-			done := int64(g.First) + int64(len(g.Records))
-			s.Tell(stage.Progress{Step: "collate", Done: done, Total: int64(s.Decisions.Len()), Unit: stage.UnitRecord})
+			p.Done, p.Unit = int64(g.First)+int64(len(g.Records)), stage.UnitRecord
+			s.Tell(p)
 		}
 	}
 }
@@ -173,9 +179,15 @@ func (s Stage) Prepare(ctx context.Context) error {
 		return exit.Environmentf("cannot keep the token rows: %w", err)
 	}
 	records := make(chan int, groupsInFlight) // record counts of the groups that the collator is preparing
-	err = s.Tokens.collator.Prepare(ctx, s.unprepared(before, records), func(p collator.Prepared) error {
-		return rows.Add(<-records, p.Head, p.Rows) // wait: the number of records is sent before the group
-	})
+	c, err := recordlog.ReadCommit(s.Folder.Records())
+	if err == nil {
+		groups := s.groups(stage.Progress{Step: "tokenise", Total: int64(c.Records)}, before, func(n int) {
+			records <- n // wait: the channel has capacity for all groups that the collator accepts at once
+		})
+		err = s.Tokens.collator.Prepare(ctx, groups, func(p collator.Prepared) error {
+			return rows.Add(<-records, p.Head, p.Rows) // wait: the number of records is sent before the group
+		})
+	}
 	if err = errors.Join(err, rows.Close()); err != nil && ctx.Err() == nil {
 		return exit.Default(exit.Environment, fmt.Errorf("cannot make the token rows: %w", err))
 	}
@@ -184,35 +196,6 @@ func (s Stage) Prepare(ctx context.Context) error {
 
 // groupsInFlight is more than the number of groups that the collator accepts at once.
 const groupsInFlight = 4096
-
-// unprepared yields the records of each group in the shard's log. It skips the groups that are already prepared, which
-// come first; before is the number of these groups. Before it yields a group's records, unprepared sends their number
-// to the channel records.
-func (s Stage) unprepared(before uint64, records chan<- int) iter.Seq2[[]collator.Item, error] {
-	return func(yield func([]collator.Item, error) bool) {
-		c, err := recordlog.ReadCommit(s.Folder.Records())
-		if err != nil {
-			yield(nil, err)
-			return
-		}
-		at := uint64(0)
-		for g, err := range recordlog.Groups(s.Folder.Records()) {
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			if at++; at <= before {
-				continue
-			}
-			records <- len(g.Records) // wait: the channel has capacity for all groups that the collator accepts at once
-			if !yield(s.Tokens.items(g, nil), nil) {
-				return
-			}
-			done := int64(g.First) + int64(len(g.Records))
-			s.Tell(stage.Progress{Step: "tokenise", Done: done, Total: int64(c.Records), Unit: stage.UnitRecord})
-		}
-	}
-}
 
 // errEnough stops reading frames once no more are needed.
 var errEnough = errors.New("enough")
@@ -269,9 +252,8 @@ func (s Stage) Divide(ctx context.Context) (json.RawMessage, error) {
 		return nil, err
 	}
 	defer cut.Close()
-	res, scores, err := cut.Divide(len(s.Shards.Plan.Shards), func(i int) (io.WriteCloser, error) {
-		f, err := durable.Create(dir.CutBatches(i))
-		return committed{f}, err
+	res, scores, err := cut.Divide(len(s.Shards.Plan.Shards), func(i int, write func(io.Writer) error) error {
+		return durable.Save(dir.CutBatches(i), write)
 	})
 	if err == nil {
 		err = durable.WriteFile(dir.CutScores(), scores)
@@ -284,11 +266,6 @@ func (s Stage) Divide(ctx context.Context) (json.RawMessage, error) {
 	}
 	return json.Marshal(res)
 }
-
-// committed is a file that Close commits.
-type committed struct{ *durable.File }
-
-func (f committed) Close() error { return f.Commit() }
 
 // maxScores is the maximum size of the file with the rollout rows' scores.
 const maxScores = 16 << 30

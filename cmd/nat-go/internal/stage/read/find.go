@@ -23,23 +23,31 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
+// Choice is the part of a request for a run that chooses the inputs.
+type Choice struct {
+	From       []string             // inputs, in order of collection run; empty means the configuration's
+	PassedOver []inspect.PassedOver `json:",omitempty"` // files in input folders that are skipped
+	// `_type` of the source; empty means the configuration's, or else the one that matches the input
+	Source string
+	Compat compat.Mode // the program whose behaviour the run reproduces
+	Limit  int64       // at most this many examples per input; 0 means all
+
+	Endpoint        string        // address of a `nat serve` to collect from instead of reading inputs
+	EndpointTimeout time.Duration // timeout for one answer
+	Dataset         string        // file with the questions; empty means those in eval.general.dataset
+
+	// NATConfig is the configuration that a command source copies for its program. It defaults to the run's, and is
+	// stored because the run's is in another file when the run is resumed.
+	NATConfig string
+}
+
 // Options are the settings that determine which inputs a run reads, and how.
 type Options struct {
-	Config    *config.Config
-	From      []string          // paths; empty means the configuration's
-	Source    string            // `_type` of the source; empty means the configuration's, or else one that suits the input
-	Map       map[string]string // meanings of the input's keys
-	Compat    compat.Mode
-	NumRuns   int    // the trainer's num_runs
-	Limit     int64  // at most this many examples per input; 0 means all
-	NATConfig string // configuration that a command source copies for its program
-	Existing  bool   // whether the inputs must exist, so that no agent is run
-
-	PassedOver []inspect.PassedOver // files in input folders that the caller already skipped
-
-	Endpoint        string        // address of a `nat serve` to collect from
-	EndpointTimeout time.Duration // timeout for one answer
-	Dataset         string        // file with the questions
+	Choice
+	Config   *config.Config
+	Map      map[string]string // meanings of the input's keys
+	NumRuns  int               // the trainer's num_runs
+	Existing bool              // whether the inputs must exist, so that no agent is run
 
 	Where  where.Filter[*where.Subject] // filter from dataset.where
 	Scores *readers.Scores              // scores from dataset.scores; nil means none
