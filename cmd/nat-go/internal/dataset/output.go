@@ -1,6 +1,9 @@
 package dataset
 
 import (
+	"errors"
+	"io/fs"
+	"os"
 	"path/filepath"
 
 	"github.com/zeebo/xxh3"
@@ -16,11 +19,22 @@ const (
 	blocksHeld = 8
 )
 
+// outputs are the files of a data set that are being written. They get their final names together.
+type outputs struct {
+	dir      string // folder of the data set
+	tidy     bool   // whether abort removes folders that are empty
+	all      []*output
+	finished []*output
+	files    []runfolder.File // manifest entries of the finished files
+	empty    []string         // paths of files that must not exist, because they would have no rows
+}
+
 // output is a file that is written in blocks by its own goroutine, so that rows are built while the kernel copies a
 // block.
 type output struct {
 	buf     []byte // the current block; append to buf, then call rotate
 	bytes   int64
+	name    string // path in the data set, with slashes
 	path    string
 	file    *durable.File
 	blocks  chan []byte
@@ -32,15 +46,21 @@ type output struct {
 	placed  bool
 }
 
-func newOutput(path string) (*output, error) {
+// create creates a file and its folder.
+func (s *outputs) create(name string) (*output, error) {
+	path := filepath.Join(s.dir, filepath.FromSlash(name))
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, err
+	}
 	f, err := durable.Create(path)
 	if err != nil {
 		return nil, err
 	}
 	o := &output{
-		path: path, file: f, blocks: make(chan []byte, blocksHeld), free: make(chan []byte, blocksHeld+2),
-		done: make(chan struct{}), sum: xxh3.New(),
+		name: name, path: path, file: f, blocks: make(chan []byte, blocksHeld),
+		free: make(chan []byte, blocksHeld+2), done: make(chan struct{}), sum: xxh3.New(),
 	}
+	s.all = append(s.all, o)
 	o.next()
 	go o.run(o.blocks)
 	return o, nil
@@ -58,7 +78,7 @@ func (o *output) next() {
 
 func (o *output) run(blocks <-chan []byte) {
 	defer close(o.done)
-	for b := range blocks { // wait: finishFile and abort close the channel
+	for b := range blocks { // wait: outputs.finish and abort close the channel
 		if o.err == nil {
 			_, o.err = o.file.Write(b)
 		}
@@ -77,7 +97,7 @@ func (o *output) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// rotate queues the buffer for writing if it is full. placeFiles returns write errors.
+// rotate queues the buffer for writing if it is full. outputs.place returns write errors.
 func (o *output) rotate() {
 	if len(o.buf) >= blockBytes {
 		o.send()
@@ -93,13 +113,24 @@ func (o *output) send() {
 	o.buf = nil
 }
 
-// finishFile finishes the file and returns its manifest entry for a path in the data set.
-func (o *output) finishFile(path string) runfolder.File {
+// finish finishes a file, which place then gives its final name, and completes its description.
+func (s *outputs) finish(o *output, x *runfolder.RowFile) {
 	o.send()
 	close(o.blocks)
 	o.blocks = nil
-	sum := runfolder.Digest(o.sum)
-	return runfolder.DatasetFile(path, o.bytes, sum).Until(o.file.Temporary())
+	x.Path, x.Bytes, x.XXH3 = o.name, o.bytes, runfolder.Digest(o.sum)
+	s.finished = append(s.finished, o)
+	s.files = append(s.files, runfolder.DatasetFile(x.Path, x.Bytes, x.XXH3).Until(o.file.Temporary()))
+}
+
+// abort removes the files that don't have their final names.
+func (s *outputs) abort() {
+	for _, o := range s.all {
+		o.abort()
+		if s.tidy {
+			_ = os.Remove(filepath.Dir(o.path)) // intentionally fails if the folder is not empty
+		}
+	}
 }
 
 // abort removes the file unless it already has its final name.
@@ -126,24 +157,29 @@ func awaitSync(files []*output) error {
 	return nil
 }
 
-// placeFiles waits until finished files are durable, calls ready, which may be nil, and gives the files their final
+// place waits until the finished files are durable, calls ready, which may be nil, and gives the files their final
 // names.
-func placeFiles(outs []*output, ready Ready, written []runfolder.Written, files []runfolder.File) error {
-	if err := awaitSync(outs); err != nil {
+func (s *outputs) place(ready Ready, written []runfolder.Written) error {
+	if err := awaitSync(s.finished); err != nil {
 		return err
 	}
 	if ready != nil {
-		if err := ready(written, files); err != nil {
+		if err := ready(written, s.files); err != nil {
 			return err
 		}
 	}
 	dirs := map[string]bool{}
-	for _, o := range outs {
+	for _, o := range s.finished {
 		o.placed = true
 		if err := o.file.CommitUnsynced(); err != nil {
 			return err
 		}
 		dirs[filepath.Dir(o.path)] = true
+	}
+	for _, path := range s.empty {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
 	for dir := range dirs {
 		if err := durable.SyncDir(dir); err != nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"iter"
 	"maps"
 	"os"
 	"path/filepath"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/compat"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
@@ -106,7 +104,7 @@ func (s Stage) RunPart(ctx context.Context, x recordlog.Range) (*dataset.Share, 
 	defer drops.Abort()
 	share, err := dataset.WritePart(ctx, s.spec(drops, func(first, _ uint64) {
 		s.Tell(stage.Progress{Step: "write", Done: int64(first - x.First), Unit: stage.UnitRecord})
-	}), withDecisions(recordlog.GroupsIn(s.Log, x), s.Decisions))
+	}), recordlog.GroupsIn(s.Log, x))
 	if err != nil {
 		return nil, err
 	}
@@ -249,20 +247,4 @@ func (s Stage) copyForNAT() error {
 		}
 	}
 	return exit.Cant("copy the data set to dataset_output_dir", err)
-}
-
-// withDecisions yields groups, or an error in place of a group whose records lack decisions.
-func withDecisions(
-	groups iter.Seq2[*recordlog.Group, error], d *curate.Decisions,
-) iter.Seq2[*recordlog.Group, error] {
-	return func(yield func(*recordlog.Group, error) bool) {
-		for g, err := range groups {
-			if n := d.Len(); err == nil && (g.First > n || uint64(len(g.Records)) > n-g.First) {
-				err = errors.New("invalid division of the data set: it has records without decisions")
-			}
-			if !yield(g, err) || err != nil {
-				return
-			}
-		}
-	}
 }
