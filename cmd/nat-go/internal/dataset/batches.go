@@ -100,9 +100,8 @@ func (r *Report) VerifyBatches(run runfolder.Folder, tok *tokenizer.Tokenizer) e
 		}
 	}
 	if found.Batches < want {
-		text := fmt.Sprintf("the manifest counts %d batches, but the folder has %d", want, found.Batches)
-		r.Findings = append(r.Findings, Defect{Code: badBatch, File: folder + batch.IndexName, Message: text})
-		r.Errors++
+		r.verifier().find(Defect{Code: badBatch, File: folder + batch.IndexName},
+			"the manifest counts %d batches, but the folder has %d", want, found.Batches)
 	}
 	return err
 }

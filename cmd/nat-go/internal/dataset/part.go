@@ -156,18 +156,17 @@ func (f *rowFile) join(ctx context.Context, path string) error {
 // joinOrigins adds the origins of a part's rows. before holds the number of rows in each file before the part.
 func (w *formatWriter) joinOrigins(ctx context.Context, path string, before map[string]int64) error {
 	return eachPartLine(ctx, path, func(line []byte) error {
-		name, rest, ok := bytes.Cut(line[min(len(line), len(originsFile)):], []byte(`","row":`))
-		digits := bytes.IndexByte(rest, ',')
-		if !ok || digits < 0 {
+		name, rest, ok := bytes.Cut(line[min(len(line), len(originsFile)):], []byte(originsRow))
+		digits, rest, more := bytes.Cut(rest, []byte(","))
+		if !ok || !more {
 			return fmt.Errorf("%s is damaged: a line is not an origin", path)
 		}
-		row, err := strconv.ParseInt(string(rest[:digits]), 10, 64)
+		row, err := strconv.ParseInt(string(digits), 10, 64)
 		if err != nil {
 			return fmt.Errorf("%s is damaged: %w", path, err)
 		}
-		w.origins.buf = append(append(append(w.origins.buf, originsFile...), name...), `","row":`...)
-		w.origins.buf = appendDigits(w.origins.buf, before[string(name)]+row)
-		w.origins.buf = append(append(w.origins.buf, rest[digits:]...), '\n')
+		w.origins.buf = append(appendPlace(w.origins.buf, name, before[string(name)]+row), ',')
+		w.origins.buf = append(append(w.origins.buf, rest...), '\n')
 		w.origins.rotate()
 		return nil
 	})

@@ -28,7 +28,7 @@ import (
 func (r *Report) VerifyRun(run runfolder.Folder, manifest *runfolder.Manifest, why error) error {
 	before := r.Findings // the new findings are put before these
 	r.Findings = []Defect{}
-	v := &verifier{report: r, more: map[string]int{}}
+	v := r.verifier()
 	defer func() { r.Findings = append(r.Findings, before...) }()
 	if err := v.checkLock(run); err != nil {
 		return err
@@ -157,7 +157,7 @@ func (v *verifier) present(
 // the other side of the split. Hashes alone don't reveal such defects, because a file can be edited together with its
 // hash.
 func (r *Report) VerifyLog(p *Place, manifest *runfolder.Manifest) error {
-	return (&verifier{report: r, more: map[string]int{}}).log(p, manifest)
+	return r.verifier().log(p, manifest)
 }
 
 func (v *verifier) log(p *Place, manifest *runfolder.Manifest) error {

@@ -257,15 +257,7 @@ func (w *formatWriter) group(g *recordlog.Group, kept []member) error {
 		return w.sharing(kept)
 	}
 	for i := range kept {
-		m := kept[i : i+1]
-		var err error
-		if m[0].decision.Trains() {
-			err = w.write(m, rows.Train)
-		}
-		if err == nil && m[0].decision.Validates() {
-			err = w.write(m, rows.Validation)
-		}
-		if err := w.settle(m, err); err != nil {
+		if err := w.records(kept[i : i+1]); err != nil {
 			return err
 		}
 	}
@@ -284,30 +276,37 @@ type member struct {
 // split, because only NAT's preferences can be on both.
 func (w *formatWriter) sharing(kept []member) error {
 	type key struct {
-		split    rows.Split
+		trains   bool
 		together string
 	}
 	at := map[key]int{}
-	var order []key
 	var members [][]member
 	for _, m := range kept {
-		k := key{rows.Train, w.enc.Together(m.record)}
-		if !m.decision.Trains() {
-			k.split = rows.Validation
-		}
+		k := key{m.decision.Trains(), w.enc.Together(m.record)}
 		n, ok := at[k]
 		if !ok || k.together == "" {
 			n = len(members)
-			at[k], order, members = n, append(order, k), append(members, nil)
+			at[k], members = n, append(members, nil)
 		}
 		members[n] = append(members[n], m)
 	}
-	for i, k := range order {
-		if err := w.settle(members[i], w.write(members[i], k.split)); err != nil {
+	for _, ms := range members {
+		if err := w.records(ms); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// records writes the rows that records form together, in every split that the records are in.
+func (w *formatWriter) records(ms []member) (err error) {
+	if ms[0].decision.Trains() {
+		err = w.write(ms, rows.Train)
+	}
+	if err == nil && ms[0].decision.Validates() {
+		err = w.write(ms, rows.Validation)
+	}
+	return w.settle(ms, err)
 }
 
 // settle counts records as written if err is nil, or as dropped if err is a *rows.CannotCarry. It returns any other
@@ -477,8 +476,11 @@ type originPrefix struct {
 	text   []byte
 }
 
-// originsFile is the beginning of a line with a row's origin.
-const originsFile = `{"file":"`
+// Text around the file's name in a line with a row's origin.
+const (
+	originsFile = `{"file":"`
+	originsRow  = `","row":`
+)
 
 // line appends a row's origin, which consists of file, row (counted from 0), record hash, contexts, run, example,
 // builder, fidelity, gaps, proofs and turn.
@@ -494,14 +496,18 @@ func (p *originPrefix) line(dst []byte, f *rowFile, row int64, m *member, contex
 		p.text = appendNames(p.text, "gaps", o.Gaps.Names())
 		p.text = appendNames(p.text, "proven", o.Proofs.Names())
 	}
-	dst = append(append(append(dst, originsFile...), f.name...), `","row":`...)
-	dst = appendDigits(dst, row)
+	dst = appendPlace(dst, f.name, row)
 	dst = hex.AppendEncode(append(dst, `,"record":"`...), m.hash[:])
 	dst = append(append(append(dst, '"'), contexts...), p.text...)
 	if t := r.Record.Header().Turn; t != "" {
 		dst = json.AppendASCII(append(dst, `,"turn":`...), t)
 	}
 	return append(dst, "}\n"...)
+}
+
+// appendPlace appends the beginning of a line with a row's origin.
+func appendPlace[T string | []byte](dst []byte, file T, row int64) []byte {
+	return appendDigits(append(append(append(dst, originsFile...), file...), originsRow...), row)
 }
 
 // appendNames appends a member that lists names. It appends nothing if names is nil.
