@@ -111,19 +111,18 @@ func (s *Spec) tokens(outs *outputs, f Format) (runfolder.Written, error) {
 	w := runfolder.Written{Format: f.Name}
 	kind := f.Carries[0]
 	for _, split := range []batch.Split{batch.Train, batch.Validation} {
-		out, err := outs.create(f.Name + "/" + f.Files(kind, split))
+		out, err := outs.create(rowsIn(f.Format, kind, split))
 		if err != nil {
 			return w, err
 		}
-		x := runfolder.RowFile{Kind: kind.String(), Split: split.String()}
-		switch x.Rows, err = f.tokens.write(out, s.Batches, split); {
+		switch out.Rows, err = f.tokens.write(out, s.Batches, split); {
 		case err != nil:
 			return w, err
-		case x.Rows == 0:
-			outs.empty = append(outs.empty, out.path)
+		case out.Rows == 0:
+			outs.empty = append(outs.empty, out.final)
 		default:
-			outs.finish(out, &x)
-			w.Records, w.Files = w.Records+x.Rows, append(w.Files, x)
+			outs.finish(out)
+			w.Records, w.Files = w.Records+out.Rows, append(w.Files, out.RowFile)
 		}
 	}
 	return w, nil

@@ -64,12 +64,16 @@ func (c *Converted) None() error {
 // durable leaves the run unchanged. If no record fits the formats, Convert writes nothing and returns no error; see
 // None.
 func Convert(ctx context.Context, p *Place, formats []Format, o rows.Options, dir string) (*Converted, error) {
-	names := lists.Map(formats, func(f Format) string { return f.Name })
-	c := &Converted{}
+	c := &Converted{Dir: dir}
 	defer tidy(dir)()
-	err := c.into(p, names, dir, func(dir string, ready Ready) error {
-		return c.write(ctx, p, formats, o, dir, ready)
-	})
+	write := func(ready Ready) error { return c.write(ctx, p, formats, o, ready) }
+	var err error
+	if dir == "" {
+		c.Dir = p.Run.Dataset()
+		err = intoRun(p.Run, lists.Map(formats, func(f Format) string { return f.Name }), write)
+	} else {
+		err = write(nil)
+	}
 	if errors.Is(err, errNothing) {
 		err = nil
 	}
@@ -88,9 +92,7 @@ func tidy(dir string) func() {
 }
 
 // write writes a run's rows in the formats.
-func (c *Converted) write(
-	ctx context.Context, p *Place, formats []Format, o rows.Options, dir string, ready Ready,
-) error {
+func (c *Converted) write(ctx context.Context, p *Place, formats []Format, o rows.Options, ready Ready) error {
 	d, err := p.Decisions()
 	if err != nil {
 		return err
@@ -100,7 +102,7 @@ func (c *Converted) write(
 		return err
 	}
 	return c.formats(ctx, Spec{
-		Dir: dir, Log: p.Log(), Batches: p.Run.Batches(), Decisions: d, Formats: formats, Options: o, NoEmpty: true,
+		Dir: c.Dir, Log: p.Log(), Batches: p.Run.Batches(), Decisions: d, Formats: formats, Options: o, NoEmpty: true,
 		Ready: func(written []runfolder.Written, files []runfolder.File) error {
 			for i, w := range written {
 				if _, text := rows.Lookup(w.Format); text && o != usual {
@@ -139,15 +141,10 @@ func (c *Converted) formats(ctx context.Context, s Spec) error {
 	return err
 }
 
-// into calls the function write with dir or, if dir is empty, with the run's dataset folder. For the dataset folder, it
-// locks the run and records the files in the run's manifest.
-func (c *Converted) into(p *Place, formats []string, dir string, write func(string, Ready) error) error {
-	if dir != "" {
-		c.Dir = dir
-		return write(dir, nil)
-	}
-	c.Dir = p.Run.Dataset()
-	lock, err := p.Run.LockToConvert(formats)
+// intoRun calls the function write, which writes formats to the run's dataset folder, with the run locked. It records
+// the files in the run's manifest.
+func intoRun(run runfolder.Folder, formats []string, write func(Ready) error) error {
+	lock, err := run.LockToConvert(formats)
 	if err != nil {
 		return err
 	}
@@ -158,7 +155,7 @@ func (c *Converted) into(p *Place, formats []string, dir string, write func(stri
 			update.Abort()
 		}
 	}()
-	err = write(c.Dir, func(w []runfolder.Written, all []runfolder.File) (err error) {
+	err = write(func(w []runfolder.Written, all []runfolder.File) (err error) {
 		if err := lock.Check(); err != nil {
 			return err
 		}

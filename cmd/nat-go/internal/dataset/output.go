@@ -9,6 +9,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/collator/rows"
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
@@ -32,10 +33,13 @@ type outputs struct {
 // output is a file that is written in blocks by its own goroutine, so that rows are built while the kernel copies a
 // block.
 type output struct {
+	runfolder.RowFile             // description, completed by outputs.finish
+	name              string      // last element of its path
+	table             *rows.Table // nil unless it is a table
+	reading           *reading    // how Hugging Face datasets reads the JSON lines; nil if not checked
+
 	buf     []byte // the current block; append to buf, then call rotate
-	bytes   int64
-	name    string // path in the data set, with slashes
-	path    string
+	final   string // final path of the file
 	file    *durable.File
 	blocks  chan []byte
 	free    chan []byte
@@ -46,18 +50,18 @@ type output struct {
 	placed  bool
 }
 
-// create creates a file and its folder.
-func (s *outputs) create(name string) (*output, error) {
-	path := filepath.Join(s.dir, filepath.FromSlash(name))
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+// create creates a file of rows, and its folder.
+func (s *outputs) create(row runfolder.RowFile) (*output, error) {
+	final := filepath.Join(s.dir, filepath.FromSlash(row.Path))
+	if err := os.MkdirAll(filepath.Dir(final), 0o755); err != nil {
 		return nil, err
 	}
-	f, err := durable.Create(path)
+	f, err := durable.Create(final)
 	if err != nil {
 		return nil, err
 	}
 	o := &output{
-		name: name, path: path, file: f, blocks: make(chan []byte, blocksHeld),
+		RowFile: row, name: filepath.Base(final), final: final, file: f, blocks: make(chan []byte, blocksHeld),
 		free: make(chan []byte, blocksHeld+2), done: make(chan struct{}), sum: xxh3.New(),
 	}
 	s.all = append(s.all, o)
@@ -107,44 +111,39 @@ func (o *output) rotate() {
 
 // send queues the current block for writing.
 func (o *output) send() {
-	o.bytes += int64(len(o.buf))
+	o.Bytes += int64(len(o.buf))
 	o.sum.Write(o.buf) // hash here, while the bytes are in the CPU cache
 	o.blocks <- o.buf  // wait: run receives blocks until the channel is closed
 	o.buf = nil
 }
 
 // finish finishes a file, which place then gives its final name, and completes its description.
-func (s *outputs) finish(o *output, x *runfolder.RowFile) {
+func (s *outputs) finish(o *output) {
 	o.send()
 	close(o.blocks)
 	o.blocks = nil
-	x.Path, x.Bytes, x.XXH3 = o.name, o.bytes, runfolder.Digest(o.sum)
+	o.XXH3 = runfolder.Digest(o.sum)
 	s.finished = append(s.finished, o)
-	s.files = append(s.files, runfolder.DatasetFile(x.Path, x.Bytes, x.XXH3).Until(o.file.Temporary()))
+	s.files = append(s.files, runfolder.DatasetFile(o.Path, o.Bytes, o.XXH3).Until(o.file.Temporary()))
 }
 
 // abort removes the files that don't have their final names.
 func (s *outputs) abort() {
 	for _, o := range s.all {
-		o.abort()
+		if o.placed {
+			continue
+		}
+		if o.blocks != nil {
+			o.aborted = true
+			close(o.blocks)
+			o.blocks = nil
+		}
+		<-o.done // wait: run ends when blocks is closed
+		o.file.Abort()
 		if s.tidy {
-			_ = os.Remove(filepath.Dir(o.path)) // intentionally fails if the folder is not empty
+			_ = os.Remove(filepath.Dir(o.final)) // intentionally fails if the folder is not empty
 		}
 	}
-}
-
-// abort removes the file unless it already has its final name.
-func (o *output) abort() {
-	if o.placed {
-		return
-	}
-	if o.blocks != nil {
-		o.aborted = true
-		close(o.blocks)
-		o.blocks = nil
-	}
-	<-o.done // wait: run ends when blocks is closed
-	o.file.Abort()
 }
 
 // awaitSync waits until finished files are durable, and returns the first error.
@@ -174,7 +173,7 @@ func (s *outputs) place(ready Ready, written []runfolder.Written) error {
 		if err := o.file.CommitUnsynced(); err != nil {
 			return err
 		}
-		dirs[filepath.Dir(o.path)] = true
+		dirs[filepath.Dir(o.final)] = true
 	}
 	for _, path := range s.empty {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -23,7 +23,7 @@ func TestOutputs(t *testing.T) {
 		if i%5 == 3 {
 			outs = &left
 		}
-		o, err := outs.create(fmt.Sprintf("%d/%d", i%2, i))
+		o, err := outs.create(runfolder.RowFile{Path: fmt.Sprintf("%d/%d", i%2, i)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -32,12 +32,11 @@ func TestOutputs(t *testing.T) {
 		if i%5 == 4 {
 			continue
 		}
-		var got runfolder.RowFile
-		if outs.finish(o, &got); got.Bytes != int64(len(text)) {
-			t.Errorf("%d bytes of %q", got.Bytes, text)
+		if outs.finish(o); o.Bytes != int64(len(text)) {
+			t.Errorf("%d bytes of %q", o.Bytes, text)
 		}
 		if outs == &kept {
-			want[o.path] = text
+			want[o.final] = text
 		}
 	}
 	if err := kept.place(nil, nil); err != nil {
@@ -47,7 +46,7 @@ func TestOutputs(t *testing.T) {
 	left.abort()
 	for _, o := range kept.finished {
 		if o.buf != nil || o.free != nil {
-			t.Fatalf("%s still holds its blocks", o.path)
+			t.Fatalf("%s still holds its blocks", o.final)
 		}
 	}
 	got := map[string]string{}

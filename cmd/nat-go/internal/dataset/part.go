@@ -87,8 +87,8 @@ func (w *formatWriter) join(ctx context.Context, p *partFormat, dir string) erro
 			split = rows.Validation
 		}
 		f, err := w.open(kind, split)
-		if err == nil && f.out.name != x.Path {
-			err = fmt.Errorf("expected rows of %[2]s in a part, got %[1]s", x.Path, f.out.name)
+		if err == nil && f.Path != x.Path {
+			err = fmt.Errorf("expected rows of %[2]s in a part, got %[1]s", x.Path, f.Path)
 		}
 		if err != nil {
 			return err
@@ -144,7 +144,7 @@ func eachPartLine(ctx context.Context, path string, f func(line []byte) error) e
 }
 
 // join adds the rows of a part.
-func (f *rowFile) join(ctx context.Context, path string) error {
+func (f *output) join(ctx context.Context, path string) error {
 	return eachPartLine(ctx, path, func(line []byte) error {
 		if f.reading != nil && !json.Valid(line) {
 			return fmt.Errorf("%s is damaged: a row is not JSON", path)

@@ -207,8 +207,8 @@ type formatWriter struct {
 	spec    *Spec
 	enc     *rows.Encoder
 	outs    *outputs
-	files   []*rowFile
-	byPlace [8][2]*rowFile // files by kind and split
+	files   []*output
+	byPlace [8][2]*output // files by kind and split
 	origins *output
 	prefix  originPrefix
 	partFormat
@@ -246,7 +246,7 @@ func (w *partFormat) omit(name string, n int64) {
 func newFormatWriter(s *Spec, outs *outputs, f Format) (w *formatWriter, err error) {
 	w = &formatWriter{spec: s, enc: rows.NewEncoder(f.Format, s.Options), outs: outs, refused: map[string]int{}}
 	w.Format, w.Contexts = f.Name, &runfolder.Contexts{}
-	w.origins, err = outs.create(f.Name + "/" + originsName)
+	w.origins, err = outs.create(runfolder.RowFile{Path: f.Name + "/" + originsName})
 	return w, err
 }
 
@@ -365,12 +365,9 @@ func (w *formatWriter) write(ms []member, s rows.Split) error {
 	if w.row, n, err = w.enc.AppendTogether(w.row[:0], s, w.together); err != nil {
 		return err // don't create a file for a record that the format rejects
 	}
-	kind := ms[0].record.Record.Kind()
-	f := w.byPlace[kind][s]
-	if f == nil {
-		if f, err = w.open(kind, s); err != nil {
-			return err
-		}
+	f, err := w.open(ms[0].record.Record.Kind(), s)
+	if err != nil {
+		return err
 	}
 	first := f.Rows
 	if err := f.add(w.row, n); err != nil {
@@ -386,7 +383,7 @@ func (w *formatWriter) write(ms []member, s rows.Split) error {
 }
 
 // add appends n rows, given as lines.
-func (f *rowFile) add(lines []byte, n int) error {
+func (f *output) add(lines []byte, n int) error {
 	if f.Rows += int64(n); f.table != nil {
 		for line := range bytes.Lines(lines) {
 			if err := f.table.Append(line); err != nil {
@@ -396,36 +393,40 @@ func (f *rowFile) add(lines []byte, n int) error {
 		return nil
 	}
 	if f.Rows > int64(n) {
-		f.out.buf = append(f.out.buf, '\n')
+		f.buf = append(f.buf, '\n')
 	}
 	if f.reading != nil {
 		f.reading.lines(lines)
 	}
-	f.out.buf = append(f.out.buf, lines...)
-	f.out.rotate()
+	f.buf = append(f.buf, lines...)
+	f.rotate()
 	return nil
 }
 
+// rowsIn describes the file for a format's rows of a kind in a split.
+func rowsIn(f rows.Format, kind builders.Kind, s rows.Split) runfolder.RowFile {
+	return runfolder.RowFile{Path: f.Name + "/" + f.Files(kind, s), Kind: kind.String(), Split: s.String()}
+}
+
 // open returns the file for a kind and split, and creates it for its first row. Kinds may share a file.
-func (w *formatWriter) open(kind builders.Kind, s rows.Split) (*rowFile, error) {
-	name := w.enc.Files(kind, s)
-	for _, f := range w.files {
-		if f.name == name {
-			w.byPlace[kind][s] = f
-			return f, nil
-		}
+func (w *formatWriter) open(kind builders.Kind, s rows.Split) (f *output, err error) {
+	if f = w.byPlace[kind][s]; f != nil {
+		return f, nil
 	}
-	out, err := w.outs.create(w.Format + "/" + name)
-	if err != nil {
+	row := rowsIn(w.enc.Format, kind, s)
+	if i := slices.IndexFunc(w.files, func(f *output) bool { return f.Path == row.Path }); i >= 0 {
+		w.byPlace[kind][s] = w.files[i]
+		return w.files[i], nil
+	}
+	if f, err = w.outs.create(row); err != nil {
 		return nil, err
 	}
-	f := &rowFile{RowFile: runfolder.RowFile{Kind: kind.String(), Split: s.String()}, name: name, out: out}
 	switch {
 	case w.spec.part:
-	case !rows.IsTable(name) && !w.enc.Service && !w.spec.Options.NAT:
+	case !rows.IsTable(f.name) && !w.enc.Service && !w.spec.Options.NAT:
 		f.reading = &reading{nulls: w.enc.TakesNull}
-	case rows.IsTable(name):
-		f.table = w.enc.NewTable(out, kind, w.spec.Options, w.spec.contents[kind])
+	case rows.IsTable(f.name):
+		f.table = w.enc.NewTable(f, kind, w.spec.Options, w.spec.contents[kind])
 	}
 	w.files = append(w.files, f)
 	w.byPlace[kind][s] = f
@@ -441,15 +442,15 @@ func (w *formatWriter) finish() (runfolder.Written, error) {
 				return w.Written, err
 			}
 		case w.enc.FinalNewline():
-			f.out.buf = append(f.out.buf, '\n')
+			f.buf = append(f.buf, '\n')
 		}
-		w.outs.finish(f.out, &f.RowFile)
+		w.outs.finish(f)
 		if f.reading != nil {
 			f.ReadOtherwise = lists.Map(f.reading.changes(), change.String)
 		}
 		w.Files = append(w.Files, f.RowFile)
 	}
-	w.outs.finish(w.origins, new(runfolder.RowFile))
+	w.outs.finish(w.origins)
 	slices.SortFunc(w.Files, func(a, b runfolder.RowFile) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Split, b.Split))
 	})
@@ -459,15 +460,6 @@ func (w *formatWriter) finish() (runfolder.Written, error) {
 		out.Contexts = nil
 	}
 	return out, nil
-}
-
-// rowFile is a file of rows being written.
-type rowFile struct {
-	runfolder.RowFile
-	name    string // file name, as in origins
-	out     *output
-	table   *rows.Table // nil for a JSON lines file
-	reading *reading    // how Hugging Face datasets reads the JSON lines; nil if not checked
 }
 
 // originPrefix caches the part of an origin line that is the same for all records with the same builders.Origin.
@@ -484,7 +476,7 @@ const (
 
 // line appends a row's origin, which consists of file, row (counted from 0), record hash, contexts, run, example,
 // builder, fidelity, gaps, proofs and turn.
-func (p *originPrefix) line(dst []byte, f *rowFile, row int64, m *member, contexts []byte) []byte {
+func (p *originPrefix) line(dst []byte, f *output, row int64, m *member, contexts []byte) []byte {
 	r := m.record
 	if o := r.Origin; o != p.origin {
 		p.origin = o
