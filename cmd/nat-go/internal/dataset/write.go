@@ -99,12 +99,7 @@ func Write(ctx context.Context, s Spec) ([]runfolder.Written, error) {
 
 // write opens the text row formats, calls fill to write their rows, writes the token rows, and gives all files their
 // final names.
-func (s *Spec) write(fill func(all []*formatWriter) error) (written []runfolder.Written, err error) {
-	if s.Options.Template != "" && s.Options.Render == nil {
-		if s.Options.Render, err = rendererOf(s.Options.Template); err != nil {
-			return nil, err
-		}
-	}
+func (s *Spec) write(fill func(all []*formatWriter) error) (written []runfolder.Written, _ error) {
 	outs := &outputs{dir: s.Dir, tidy: s.NoEmpty}
 	defer outs.abort()
 	var all []*formatWriter
@@ -223,7 +218,7 @@ type formatWriter struct {
 // partFormat describes the rows of one format that have been written from the log, or from a part of it. In a part, the
 // rows are stored as lines, even if the format's files are tables.
 type partFormat struct {
-	runfolder.Written // in which Refused lists up to maxReasons reasons, in order of first occurrence
+	runfolder.Written // in which Refused lists up to maxCounted reasons, in order of first occurrence
 
 	// Tries lists the other formats that can represent each of the first triedRefusals refused records.
 	Tries [][]string `json:"tries,omitempty"`
@@ -244,6 +239,11 @@ func (w *partFormat) omit(name string, n int64) {
 }
 
 func newFormatWriter(s *Spec, outs *outputs, f Format) (w *formatWriter, err error) {
+	if s.Options.Template != "" && s.Options.Render == nil {
+		if s.Options.Render, err = rendererOf(s.Options.Template); err != nil {
+			return nil, err
+		}
+	}
 	w = &formatWriter{spec: s, enc: rows.NewEncoder(f.Format, s.Options), outs: outs, refused: map[string]int{}}
 	w.Format, w.Contexts = f.Name, &runfolder.Contexts{}
 	w.origins, err = outs.create(runfolder.RowFile{Path: f.Name + "/" + originsName})
@@ -396,7 +396,9 @@ func (f *output) add(lines []byte, n int) error {
 		f.buf = append(f.buf, '\n')
 	}
 	if f.reading != nil {
-		f.reading.lines(lines)
+		for line := range bytes.Lines(lines) {
+			f.reading.add(bytes.TrimRight(line, "\n"))
+		}
 	}
 	f.buf = append(f.buf, lines...)
 	f.rotate()

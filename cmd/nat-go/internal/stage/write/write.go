@@ -51,7 +51,7 @@ func (s Stage) Run(ctx context.Context) (written []runfolder.Written, err error)
 		return nil, exit.Environmentf("cannot write NAT's trajectories: %w", err)
 	}
 	if written = s.Joined; s.Parts == nil {
-		written, err = dataset.Write(ctx, s.spec(s.Account, func(_, end uint64) {
+		written, err = dataset.Write(ctx, s.spec(s.Drop, s.List, func(_, end uint64) {
 			s.Tell(stage.Progress{Step: "write", Done: int64(end), Total: int64(d.Len()), Unit: stage.UnitRecord})
 		}))
 	}
@@ -83,15 +83,12 @@ func (s Stage) Run(ctx context.Context) (written []runfolder.Written, err error)
 }
 
 // spec completes the specification that package dataset needs to write rows.
-func (s Stage) spec(drops *stage.Account, progress func(first, end uint64)) dataset.Spec {
+func (s Stage) spec(dropped, notKept func(ledger.Drop), progress func(first, end uint64)) dataset.Spec {
 	spec := s.Spec
 	if spec.Decisions.Kept() == 0 { // without formats, the log is read only to list the drops
 		spec.Formats = nil
 	}
-	spec.Dropped, spec.NotKept, spec.Progress = drops.List, drops.List, progress
-	if drops == s.Account {
-		spec.Dropped = drops.Drop
-	}
+	spec.Dropped, spec.NotKept, spec.Progress = dropped, notKept, progress
 	return spec
 }
 
@@ -102,7 +99,7 @@ func (s Stage) RunPart(ctx context.Context, x recordlog.Range) (*dataset.Share, 
 		return nil, err
 	}
 	defer drops.Abort()
-	share, err := dataset.WritePart(ctx, s.spec(drops, func(first, _ uint64) {
+	share, err := dataset.WritePart(ctx, s.spec(drops.List, drops.List, func(first, _ uint64) {
 		s.Tell(stage.Progress{Step: "write", Done: int64(first - x.First), Unit: stage.UnitRecord})
 	}), recordlog.GroupsIn(s.Log, x))
 	if err != nil {
@@ -235,14 +232,11 @@ func (s Stage) copyForNAT() error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool {
-		return !strings.HasSuffix(e.Name(), "_file.jsonl")
-	})
-	if err == nil && len(entries) > 0 {
-		err = os.MkdirAll(to, 0o755)
-	}
 	for _, e := range entries {
-		if err == nil {
+		if err != nil || !strings.HasSuffix(e.Name(), "_file.jsonl") {
+			continue
+		}
+		if err = os.MkdirAll(to, 0o755); err == nil {
 			err = durable.CopyFile(filepath.Join(to, e.Name()), filepath.Join(from, e.Name()))
 		}
 	}
