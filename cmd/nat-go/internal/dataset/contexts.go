@@ -330,8 +330,7 @@ type hash ttc.History
 
 // UnmarshalText reads 16 hex digits.
 func (h *hash) UnmarshalText(b []byte) error {
-	var x [8]byte
-	if _, err := fmt.Sscanf(string(b), "%16x", (*uint64)(h)); err != nil || len(b) != 2*len(x) {
+	if _, err := fmt.Sscanf(string(b), "%16x", (*uint64)(h)); err != nil || len(b) != 16 {
 		return fmt.Errorf("invalid context hash %q", b)
 	}
 	return nil
