@@ -100,91 +100,32 @@ func (r *Report) VerifyBatches(run runfolder.Folder, tok *tokenizer.Tokenizer) e
 		}
 	}
 	if found.Batches < want {
-		text := fmt.Sprintf("the manifest counts %d batches, but the folder has %d", want, found.Batches)
-		r.Findings = append(r.Findings, Defect{Code: badBatch, File: folder + batch.IndexName, Message: text})
-		r.Errors++
+		r.verifier().find(Defect{Code: badBatch, File: folder + batch.IndexName},
+			"the manifest counts %d batches, but the folder has %d", want, found.Batches)
 	}
 	return err
 }
 
-// WriteTokens writes the formats that are built from a run's token batches, each to its own folder in a data set. A
-// split without rows doesn't get a file. ready is like Spec.Ready.
-func WriteTokens(run runfolder.Folder, dataSet string, formats []Format, ready Ready) ([]runfolder.Written, error) {
-	w := tokenWriter{run: run, dataSet: dataSet}
-	defer func() {
-		for _, o := range w.outs {
-			o.abort()
-		}
-	}()
-	for _, f := range formats {
-		if !f.FromBatches() {
-			continue
-		}
-		if err := w.format(f); err != nil {
-			return nil, err
-		}
-	}
-	if err := placeFiles(w.outs, ready, w.all, w.files); err != nil {
-		return nil, err
-	}
-	for _, path := range w.empty {
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, err
-		}
-	}
-	return w.all, nil
-}
-
-// tokenWriter writes files of token rows, which get their final names once all of them are written.
-type tokenWriter struct {
-	run     runfolder.Folder
-	dataSet string
-
-	all   []runfolder.Written
-	files []runfolder.File
-	outs  []*output
-	empty []string // files that must not exist, because their splits have no rows
-}
-
-// format writes a format's files.
-func (w *tokenWriter) format(f Format) error {
-	written := runfolder.Written{Format: f.Name}
-	if err := os.MkdirAll(filepath.Join(w.dataSet, f.Name), 0o755); err != nil {
-		return err
-	}
+// tokens writes a format that is built from token batches. A split without rows doesn't get a file.
+func (s *Spec) tokens(outs *outputs, f Format) (runfolder.Written, error) {
+	w := runfolder.Written{Format: f.Name}
+	kind := f.Carries[0]
 	for _, split := range []batch.Split{batch.Train, batch.Validation} {
-		name := f.Name + "/" + f.Files(f.Carries[0], split)
-		file, n, err := w.split(f, name, split)
+		out, err := outs.create(rowsIn(f.Format, kind, split))
 		if err != nil {
-			return err
+			return w, err
 		}
-		if n == 0 {
-			continue
+		switch out.Rows, err = f.tokens.write(out, s.Batches, split); {
+		case err != nil:
+			return w, err
+		case out.Rows == 0:
+			outs.empty = append(outs.empty, out.final)
+		default:
+			outs.finish(out)
+			w.Records, w.Files = w.Records+out.Rows, append(w.Files, out.RowFile)
 		}
-		w.files, written.Records = append(w.files, file), written.Records+n
-		written.Files = append(written.Files, rowFileOf(name, f.Carries[0], split, n, file))
 	}
-	w.all = append(w.all, written)
-	return nil
-}
-
-// split writes the file for a split, and returns its manifest entry and its number of rows.
-func (w *tokenWriter) split(f Format, name string, split batch.Split) (file runfolder.File, n int64, err error) {
-	path := filepath.Join(w.dataSet, filepath.FromSlash(name))
-	out, err := newOutput(path)
-	if err != nil {
-		return file, 0, err
-	}
-	w.outs = append(w.outs, out)
-	if n, err = f.tokens.write(out, w.run.Batches(), split); err != nil {
-		return file, 0, err
-	}
-	if n == 0 {
-		w.outs, w.empty = w.outs[:len(w.outs)-1], append(w.empty, path)
-		out.abort()
-		return file, 0, nil
-	}
-	return out.finishFile(name), n, nil
+	return w, nil
 }
 
 // tokens checks files of token rows.

@@ -38,7 +38,7 @@ func (w *formatWriter) turns(row int, m *member) []byte {
 	if w.enc.Partly(w.spec.Options, m.record) {
 		changes = partly(changes, contexts)
 	}
-	w.Of.Turns += int64(len(contexts))
+	w.Contexts.Turns += int64(len(contexts))
 	b := append(w.context[:0], `,"contexts":[`...)
 	for i, h := range contexts {
 		if i > 0 {
@@ -53,7 +53,7 @@ func (w *formatWriter) turns(row int, m *member) []byte {
 		} else {
 			b = append(b, ',')
 		}
-		w.Of.Change(c.By.String(), 1)
+		w.Contexts.Change(c.By.String(), 1)
 		b = appendDigits(append(b, `{"turn":`...), int64(c.Turn))
 		b = json.AppendASCII(append(b, `,"by":`...), c.By.String())
 		if c.Was != 0 {
@@ -330,8 +330,7 @@ type hash ttc.History
 
 // UnmarshalText reads 16 hex digits.
 func (h *hash) UnmarshalText(b []byte) error {
-	var x [8]byte
-	if _, err := fmt.Sscanf(string(b), "%16x", (*uint64)(h)); err != nil || len(b) != 2*len(x) {
+	if _, err := fmt.Sscanf(string(b), "%16x", (*uint64)(h)); err != nil || len(b) != 16 {
 		return fmt.Errorf("invalid context hash %q", b)
 	}
 	return nil

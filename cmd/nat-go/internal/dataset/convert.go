@@ -40,10 +40,8 @@ type Refused struct {
 
 // Rows returns the total number of rows written.
 func (c *Converted) Rows() (n int64) {
-	for _, w := range c.Formats {
-		for _, f := range w.Files {
-			n += f.Rows
-		}
+	for i := range c.Formats {
+		n += c.Formats[i].Lines()
 	}
 	return n
 }
@@ -66,12 +64,16 @@ func (c *Converted) None() error {
 // durable leaves the run unchanged. If no record fits the formats, Convert writes nothing and returns no error; see
 // None.
 func Convert(ctx context.Context, p *Place, formats []Format, o rows.Options, dir string) (*Converted, error) {
-	names := lists.Map(formats, func(f Format) string { return f.Name })
-	c := &Converted{}
+	c := &Converted{Dir: dir}
 	defer tidy(dir)()
-	err := c.into(p, names, dir, func(dir string, ready Ready) error {
-		return c.write(ctx, p, formats, o, dir, ready)
-	})
+	write := func(ready Ready) error { return c.write(ctx, p, formats, o, ready) }
+	var err error
+	if dir == "" {
+		c.Dir = p.Run.Dataset()
+		err = intoRun(p.Run, lists.Map(formats, func(f Format) string { return f.Name }), write)
+	} else {
+		err = write(nil)
+	}
 	if errors.Is(err, errNothing) {
 		err = nil
 	}
@@ -89,11 +91,8 @@ func tidy(dir string) func() {
 	return func() { _ = os.Remove(dir) } // intentionally fails if the folder is not empty
 }
 
-// write writes all text rows and token rows before any file gets its final name, so that no files remain if one
-// format can't be written.
-func (c *Converted) write(
-	ctx context.Context, p *Place, formats []Format, o rows.Options, dir string, ready Ready,
-) error {
+// write writes a run's rows in the formats.
+func (c *Converted) write(ctx context.Context, p *Place, formats []Format, o rows.Options, ready Ready) error {
 	d, err := p.Decisions()
 	if err != nil {
 		return err
@@ -102,41 +101,36 @@ func (c *Converted) write(
 	if err != nil {
 		return err
 	}
-	return c.texts(ctx, Spec{
-		Dir: dir, Log: p.Log(), Decisions: d, Formats: formats, Options: o, NoEmpty: true,
-		Ready: func(texts []runfolder.Written, textFiles []runfolder.File) error {
-			for i := range texts {
-				if o != usual {
-					texts[i].Rows = &o
+	return c.formats(ctx, Spec{
+		Dir: c.Dir, Log: p.Log(), Batches: p.Run.Batches(), Decisions: d, Formats: formats, Options: o, NoEmpty: true,
+		Ready: func(written []runfolder.Written, files []runfolder.File) error {
+			for i, w := range written {
+				if _, text := rows.Lookup(w.Format); text && o != usual {
+					written[i].Rows = &o
 				}
 			}
-			_, err := WriteTokens(p.Run, dir, formats, func(tokens []runfolder.Written, files []runfolder.File) error {
-				c.Formats = slices.Concat(texts, tokens)
-				switch {
-				case c.Rows() == 0:
-					return errNothing
-				case ready == nil:
-					return nil
-				}
-				return ready(c.Formats, slices.Concat(textFiles, files))
-			})
-			return err
+			c.Formats = written
+			switch {
+			case c.Rows() == 0:
+				return errNothing
+			case ready == nil:
+				return nil
+			}
+			return ready(written, files)
 		},
 	})
 }
 
-// texts writes the text rows that s specifies, and counts the records that each format can't represent.
-func (c *Converted) texts(ctx context.Context, s Spec) error {
+// formats writes the formats that s specifies, and counts the records that each format can't represent.
+func (c *Converted) formats(ctx context.Context, s Spec) error {
 	refused := map[Refused]int64{}
 	s.Dropped = func(x ledger.Drop) {
 		if x.Reason == rows.FormatCannotCarry { // lost turns are counted with the written records
 			refused[Refused{Format: x.Format, Why: x.Detail}]++
 		}
 	}
-	written, err := Write(ctx, s)
-	if s.Ready == nil {
-		c.Formats = written
-	}
+	var err error
+	c.Formats, err = Write(ctx, s)
 	for r, n := range refused {
 		r.Count = n
 		c.Refused = append(c.Refused, r)
@@ -147,15 +141,10 @@ func (c *Converted) texts(ctx context.Context, s Spec) error {
 	return err
 }
 
-// into calls the function write with dir or, if dir is empty, with the run's dataset folder. For the dataset folder, it
-// locks the run and records the files in the run's manifest.
-func (c *Converted) into(p *Place, formats []string, dir string, write func(string, Ready) error) error {
-	if dir != "" {
-		c.Dir = dir
-		return write(dir, nil)
-	}
-	c.Dir = p.Run.Dataset()
-	lock, err := p.Run.LockToConvert(formats)
+// intoRun calls the function write, which writes formats to the run's dataset folder, with the run locked. It records
+// the files in the run's manifest.
+func intoRun(run runfolder.Folder, formats []string, write func(Ready) error) error {
+	lock, err := run.LockToConvert(formats)
 	if err != nil {
 		return err
 	}
@@ -166,7 +155,7 @@ func (c *Converted) into(p *Place, formats []string, dir string, write func(stri
 			update.Abort()
 		}
 	}()
-	err = write(c.Dir, func(w []runfolder.Written, all []runfolder.File) (err error) {
+	err = write(func(w []runfolder.Written, all []runfolder.File) (err error) {
 		if err := lock.Check(); err != nil {
 			return err
 		}
@@ -223,7 +212,7 @@ func ConvertRows(
 	}
 	c := &Converted{Dir: dir}
 	defer tidy(dir)()
-	return c, c.texts(ctx, Spec{
+	return c, c.formats(ctx, Spec{
 		Dir: dir, Log: tmp, Decisions: curate.Decided(sides), Formats: formats, Options: o, NoEmpty: true,
 	})
 }

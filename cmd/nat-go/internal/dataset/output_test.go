@@ -9,43 +9,44 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 )
 
 // TestOutputs checks that files that get their names have their whole content, and that aborted ones leave nothing.
 func TestOutputs(t *testing.T) {
 	dir := t.TempDir()
 	want := map[string]string{}
-	var files []*output
+	kept, left := outputs{dir: dir}, outputs{dir: dir}
 	for i := range 200 {
-		path := filepath.Join(dir, fmt.Sprint(i%2), fmt.Sprint(i))
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
+		outs := &kept
+		if i%5 == 3 {
+			outs = &left
 		}
-		o, err := newOutput(path)
+		o, err := outs.create(runfolder.RowFile{Path: fmt.Sprintf("%d/%d", i%2, i)})
 		if err != nil {
 			t.Fatal(err)
 		}
 		text := fmt.Sprint("content ", i)
 		_, _ = o.Write([]byte(text))
 		if i%5 == 4 {
-			o.abort()
 			continue
 		}
-		if got := o.finishFile("x"); got.Bytes != int64(len(text)) {
-			t.Errorf("%d bytes of %q", got.Bytes, text)
+		if outs.finish(o); o.Bytes != int64(len(text)) {
+			t.Errorf("%d bytes of %q", o.Bytes, text)
 		}
-		if i%5 == 3 {
-			o.abort()
-			continue
+		if outs == &kept {
+			want[o.final] = text
 		}
-		files, want[path] = append(files, o), text
 	}
-	if err := placeFiles(files, nil, nil, nil); err != nil {
+	if err := kept.place(nil, nil); err != nil {
 		t.Fatal(err)
 	}
-	for _, o := range files {
+	kept.abort()
+	left.abort()
+	for _, o := range kept.finished {
 		if o.buf != nil || o.free != nil {
-			t.Fatalf("%s still holds its blocks", o.path)
+			t.Fatalf("%s still holds its blocks", o.final)
 		}
 	}
 	got := map[string]string{}

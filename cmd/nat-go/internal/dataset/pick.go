@@ -33,25 +33,29 @@ type Picked struct {
 	*builders.Resolved
 }
 
-// pick calls f for the records of a log that match the query, in order. The arguments of f are valid until it returns.
-func pick(log string, d *curate.Decisions, q Query, f func(Picked) error) error {
+// Pick calls f for the run's records that match the query, in order. The arguments of f are valid until it returns.
+func (p *Place) Pick(q Query, f func(Picked) error) error {
+	d, err := p.Decisions()
+	if err != nil {
+		return err
+	}
 	if q.Record != nil {
 		q.Limit = 1
 	}
 	var found, given int64
-	for g, err := range recordlog.GroupsAhead(log) {
+	for g, err := range recordlog.GroupsAhead(p.Log()) {
 		if err != nil {
 			return err
 		}
 		for i := range g.Records {
-			p := Picked{g.First + uint64(i), d.At(g.First + uint64(i)), &g.Records[i]}
-			if !q.asksFor(&p) {
+			x := Picked{g.First + uint64(i), d.At(g.First + uint64(i)), &g.Records[i]}
+			if !q.asksFor(&x) {
 				continue
 			}
 			if found++; found <= q.Skip {
 				continue
 			}
-			if err := f(p); err != nil {
+			if err := f(x); err != nil {
 				return err
 			}
 			if given++; given == q.Limit {

@@ -383,15 +383,6 @@ func (p *Place) Measure(render *turns.Renderer, tmp string) (*Stats, error) {
 	return s, err
 }
 
-// Pick calls f for the run's records that match the query.
-func (p *Place) Pick(q Query, f func(Picked) error) error {
-	d, err := p.Decisions()
-	if err != nil {
-		return err
-	}
-	return pick(p.Log(), d, q, f)
-}
-
 // PickRows calls f for rows and their origins. It begins at row, skips the first skip rows, and stops after limit rows;
 // a limit of 0 means no limit. row is FORMAT/FILE:N, FILE:N or, for the first file, N, which counts from 1.
 func (p *Place) PickRows(

@@ -48,13 +48,6 @@ type column struct {
 	varied  bool               // whether the column's objects in the first chunk have different keys
 }
 
-// lines processes rows separated by newlines.
-func (r *reading) lines(rows []byte) {
-	for line := range bytes.Lines(bytes.Trim(rows, "\n")) {
-		r.add(bytes.TrimRight(line, "\n"))
-	}
-}
-
 // add processes a row, given as one checked line of JSON.
 func (r *reading) add(line []byte) {
 	if r.rows++; r.bytes >= readerChunk {

@@ -10,118 +10,94 @@ import (
 	"github.com/nat-go/nat-go/collator/rows"
 )
 
-// refusals counts the records that a format can't represent.
-type refusals struct {
-	count map[string]int64 // number of refused records by reason, with quoted strings and numbers removed
-	tried int64            // number of refused records; the first triedRefusals are tried with other formats
-	carry []alternative
-
-	// Fields for a part of a data set, used by refusals.join:
-	inPart bool
-	order  []string // reasons, in order of first occurrence
-	tries  []triedFormats
-}
-
-// alternative is another format that may be able to represent refused records.
-type alternative struct {
-	enc   *rows.Encoder
-	took  int64
-	empty []byte
-}
-
 // Other formats are tried with the first triedRefusals refused records. maxReasons is large enough, because few
 // distinct reasons remain when quoted strings and numbers are removed.
 const (
 	triedRefusals = 200
 	maxReasons    = 50
-	// A part keeps more reasons, because Join chooses maxReasons from the reasons in all parts.
-	maxPartReasons = 5000
+	// More reasons are counted, because Join chooses maxReasons from the reasons in all parts.
+	maxCounted = 5000
+	// otherReasons takes the place of the reasons beyond these limits.
+	otherReasons = "other reasons"
 )
 
 var ofOneRecord = regexp.MustCompile(`"[^"]*"|\d+`)
 
-func (r *refusals) add(f rows.Format, o rows.Options, ms []member, why string) {
-	r.begin(f, o)
-	most := maxReasons
-	if r.inPart {
-		most = maxPartReasons
-	}
-	r.note(ofOneRecord.ReplaceAllString(why, "…"), int64(len(ms)), most)
-	if r.tried += int64(len(ms)); r.tried > triedRefusals {
-		return
-	}
-	before := make([]int64, len(r.carry))
-	for i := range r.carry {
-		before[i] = r.carry[i].took
-		r.carry[i].try(ms)
-	}
-	if r.inPart {
-		t := triedFormats{Records: int64(len(ms))}
-		for i := range r.carry {
-			t.Took = append(t.Took, r.carry[i].took-before[i])
-		}
-		r.tries = append(r.tries, t)
+// refuse counts records that the format can't represent.
+func (w *formatWriter) refuse(ms []member, why string) {
+	w.count(ofOneRecord.ReplaceAllString(why, "…"), int64(len(ms)))
+	if len(w.Tries) < triedRefusals {
+		w.Tries = append(w.Tries, w.carriers(ms))
 	}
 }
 
-// begin finds the other formats that may be able to represent records refused by format f. Later calls do nothing.
-func (r *refusals) begin(f rows.Format, o rows.Options) {
-	if r.count != nil {
-		return
-	}
-	r.count = map[string]int64{}
-	for _, other := range rows.Formats() {
-		if other.Name != f.Name && !other.Declared() && !other.SharesRows() && !f.SharesRows() {
-			r.carry = append(r.carry, alternative{enc: rows.NewEncoder(other, o)})
-		}
-	}
-}
-
-// note counts n records refused for a reason. most is the maximum number of distinct reasons.
-func (r *refusals) note(why string, n int64, most int) {
-	_, known := r.count[why]
-	if !known && len(r.count) >= most {
-		why = "other reasons"
-		_, known = r.count[why]
+// count counts n records that were refused for a reason.
+func (w *formatWriter) count(why string, n int64) {
+	i, known := w.refused[why]
+	if !known && len(w.Refused) >= maxCounted {
+		why = otherReasons
+		i, known = w.refused[why]
 	}
 	if !known {
-		r.order = append(r.order, why)
+		i = len(w.Refused)
+		w.refused[why] = i
+		w.Refused = append(w.Refused, runfolder.Refusal{Why: why})
 	}
-	r.count[why] += n
+	w.Refused[i].Count += n
 }
 
-func (a *alternative) try(ms []member) {
-	for _, m := range ms {
-		a.enc.Begin() // the next group's strings reuse this memory
-		var err error
-		if a.empty, _, err = a.enc.Append(a.empty[:0], rows.Train, m.record); err == nil {
-			a.took++
+// carriers returns the names of the other formats that can represent a refused record. It returns none if the format's
+// records may share rows.
+func (w *formatWriter) carriers(ms []member) (names []string) {
+	if w.others == nil && !w.enc.SharesRows() {
+		for _, f := range rows.Formats() {
+			if f.Name != w.Format && !f.Declared() && !f.SharesRows() {
+				w.others = append(w.others, rows.NewEncoder(f, w.spec.Options))
+			}
 		}
 	}
+	for _, other := range w.others {
+		other.Begin() // the next group's strings reuse this memory
+		var err error
+		if w.row, _, err = other.Append(w.row[:0], rows.Train, ms[0].record); err == nil {
+			names = append(names, other.Name)
+		}
+	}
+	return names
 }
 
-// byFrequency lists the reasons for refusals, most frequent first.
-func (r *refusals) byFrequency() (all []runfolder.Refusal) {
-	for why, n := range r.count {
-		all = append(all, runfolder.Refusal{Why: why, Count: n})
+// byFrequency returns the refusals of the first maxReasons reasons and a total for the others, most frequent first.
+func byFrequency(all []runfolder.Refusal) []runfolder.Refusal {
+	some := slices.Clone(all[:min(len(all), maxReasons)])
+	if len(all) > maxReasons {
+		other := runfolder.Refusal{Why: otherReasons}
+		for _, r := range all[maxReasons:] {
+			other.Count += r.Count
+		}
+		some = append(some, other)
 	}
-	slices.SortFunc(all, func(a, b runfolder.Refusal) int {
+	slices.SortFunc(some, func(a, b runfolder.Refusal) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), strings.Compare(a.Why, b.Why))
 	})
-	return all
+	return some
 }
 
 // bestAlternative returns the format that can represent the largest share of the tried records, or an empty string if
 // every format can represent less than half.
-func (r *refusals) bestAlternative() string {
-	best := alternative{}
-	for _, a := range r.carry {
-		if a.took > best.took {
-			best = a
+func (w *partFormat) bestAlternative() (best string) {
+	tries, took := w.Tries[:min(len(w.Tries), triedRefusals)], map[string]int{}
+	for _, names := range tries {
+		for _, name := range names {
+			took[name]++
 		}
 	}
-	if best.enc == nil || 2*best.took < min(r.tried, triedRefusals) {
+	for _, f := range rows.Formats() {
+		if took[f.Name] > took[best] {
+			best = f.Name
+		}
+	}
+	if 2*took[best] < len(tries) {
 		return ""
 	}
-	return best.enc.Name
+	return best
 }

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-
-	"github.com/nat-go/nat-go/collator/rows"
 )
 
 // TestRefusalsSayWhy checks that a format that can't carry records reports why, how many, and which format can.
@@ -25,11 +23,29 @@ func TestRefusalsSayWhy(t *testing.T) {
 	if w.Instead != "" { // most are rollouts, which no line format carries alone
 		t.Errorf("%s carries them instead", w.Instead)
 	}
-	var r refusals
+	r := formatWriter{refused: map[string]int{}}
+	r.Tries = make([][]string, triedRefusals)
 	for i := range 60 {
-		r.add(f.Format, rows.Options{}, make([]member, 0), fmt.Sprintf("message %d of %q", i, fmt.Sprint(i)))
+		r.refuse(make([]member, 0), fmt.Sprintf("message %d of %q", i, fmt.Sprint(i)))
 	}
-	if all := r.byFrequency(); len(all) != 1 {
-		t.Errorf("%+v", all)
+	if len(r.Refused) != 1 {
+		t.Errorf("%+v", r.Refused)
+	}
+}
+
+// TestRefusalsAreFew checks that the first reasons are listed, most frequent first, and that the others are counted.
+func TestRefusalsAreFew(t *testing.T) {
+	r := formatWriter{refused: map[string]int{}}
+	for i := range 2 * maxCounted {
+		r.count(fmt.Sprint(i), int64(i%maxReasons))
+	}
+	all := byFrequency(r.Refused)
+	var n int64
+	for _, x := range all {
+		n += x.Count
+	}
+	if len(r.Refused) != maxCounted+1 || len(all) != maxReasons+1 || all[0].Why != otherReasons ||
+		all[1].Why != fmt.Sprint(maxReasons-1) || n != 2*maxCounted/maxReasons*(maxReasons-1)*maxReasons/2 {
+		t.Errorf("%d reasons, %d listed, %d records, %.100v", len(r.Refused), len(all), n, all)
 	}
 }

@@ -2,11 +2,13 @@ package dataset
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 
 	"github.com/zeebo/xxh3"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/collator/rows"
 	"github.com/nat-go/nat-go/internal/extsort"
 	"github.com/nat-go/nat-go/ttc/chat"
@@ -47,6 +49,8 @@ type shared struct {
 
 func (g *shared) bySplit(s rows.Split) int64 { return g.count[s][0] + g.count[s][1] }
 
+func (g *shared) onBoth() bool { return g.bySplit(rows.Train) > 0 && g.bySplit(rows.Validation) > 0 }
+
 func (g *shared) bySide(side int) int64 { return g.count[0][side] + g.count[1][side] }
 
 // at returns the first occurrence in a split, preferring side 0.
@@ -85,7 +89,34 @@ func (s *sharing) each(f func(*shared)) error {
 	return nil
 }
 
-func (s *sharing) close() { s.sorter.Close() }
+// index finds prompts, rows, pairs and examples that several rows have in common.
+type index struct {
+	prompts  *sharing
+	rows     *sharing
+	pairs    *sharing
+	examples *sharing
+	hash     hasher
+}
+
+func newIndex(tmp string) index {
+	return index{prompts: newSharing(tmp), rows: newSharing(tmp), pairs: newSharing(tmp), examples: newSharing(tmp)}
+}
+
+func (x *index) close() {
+	for _, s := range []*sharing{x.prompts, x.rows, x.pairs, x.examples} {
+		s.sorter.Close()
+	}
+}
+
+// row adds a row and its prompt.
+func (x *index) row(row *rows.Row, prompt builders.Passage, at occurrence) error {
+	return cmp.Or(x.prompts.add(x.hash.passage(prompt), at), x.rows.add(x.hash.row(row), at))
+}
+
+// example adds the example that a row was built from.
+func (x *index) example(run int, id string, at occurrence) error {
+	return x.examples.add(xxh3.HashString128(curate.NameOf(run, id)).Bytes(), at)
+}
 
 // hasher hashes the parsed content of rows, so that the order of keys and the escapes in a line don't matter.
 type hasher struct{ buf []byte }

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/zeebo/xxh3"
-
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
@@ -190,7 +188,7 @@ func MeasureRows(f FormatFolder, render *turns.Renderer, tmp string) (*Stats, er
 			for _, c := range o.Changed {
 				m.contexts.Change(c.By, 1)
 			}
-			return m.example(o.Run, o.Example, splits[o.File])
+			return m.index.example(o.Run, o.Example, occurrence{split: splits[o.File]})
 		})
 		if err != nil {
 			return nil, err
@@ -209,11 +207,7 @@ type meter struct {
 	pairs     int64
 	samples   *extsort.Sorter // each row holds a metric (2 bytes) and a value (8 bytes)
 	metrics   []metric
-	prompts   *sharing
-	rows      *sharing
-	swaps     *sharing
-	examples  *sharing
-	hash      hasher
+	index     index
 	sampleRow [10]byte
 	against   *templateTrial // renders the rows with a template; nil means that none was given
 	contexts  runfolder.Contexts
@@ -243,10 +237,7 @@ func (m *meter) turns(contexts []ttc.History, r *builders.Resolved) {
 }
 
 func newMeter(render *turns.Renderer, tmp string) *meter {
-	m := &meter{
-		samples: extsort.New(10, 0, tmp), prompts: newSharing(tmp), rows: newSharing(tmp), swaps: newSharing(tmp),
-		examples: newSharing(tmp),
-	}
+	m := &meter{samples: extsort.New(10, 0, tmp), index: newIndex(tmp)}
 	if render != nil {
 		m.against = &templateTrial{render: render}
 	}
@@ -255,9 +246,7 @@ func newMeter(render *turns.Renderer, tmp string) *meter {
 
 func (m *meter) close() {
 	m.samples.Close()
-	for _, s := range []*sharing{m.prompts, m.rows, m.swaps, m.examples} {
-		s.close()
-	}
+	m.index.close()
 }
 
 // record processes a kept record from the log.
@@ -270,7 +259,7 @@ func (m *meter) record(r *builders.Resolved, d curate.Decision) error {
 		if s == rows.Train && !d.Trains() || s == rows.Validation && !d.Validates() {
 			continue
 		}
-		if err := cmp.Or(m.row(row, s), m.example(r.Origin.Run, r.Origin.Example, s)); err != nil {
+		if err := cmp.Or(m.row(row, s), m.index.example(r.Origin.Run, r.Origin.Example, occurrence{split: s})); err != nil {
 			return err
 		}
 	}
@@ -280,10 +269,6 @@ func (m *meter) record(r *builders.Resolved, d curate.Decision) error {
 	return nil
 }
 
-func (m *meter) example(run int, id string, s rows.Split) error {
-	return m.examples.add(xxh3.HashString128(curate.NameOf(run, id)).Bytes(), occurrence{split: s})
-}
-
 // row processes a row. For a record without a separate prompt, Completion is the whole conversation.
 func (m *meter) row(row *rows.Row, s rows.Split) error {
 	m.kinds[row.Kind][s]++
@@ -291,12 +276,11 @@ func (m *meter) row(row *rows.Row, s rows.Split) error {
 		m.against.row(row)
 	}
 	at := occurrence{split: s}
-	err := m.rows.add(m.hash.row(row), at)
 	if row.Kind != builders.KindPreference || row.Label != nil {
-		return cmp.Or(err, m.conversation(row, at))
+		return m.conversation(row, at)
 	}
-	err = cmp.Or(err, m.prompts.add(m.hash.passage(row.Prompt), at))
-	key, direction := m.hash.pair(row)
+	err := m.index.row(row, row.Prompt, at)
+	key, direction := m.index.hash.pair(row)
 	at.side = direction
 	chosen, rejected := length(row.Chosen), length(row.Rejected)
 	m.pairs++
@@ -307,7 +291,7 @@ func (m *meter) row(row *rows.Row, s rows.Split) error {
 	case chosen == rejected:
 		m.same++
 	}
-	return cmp.Or(err, m.swaps.add(key, at), m.sample("length prompt", float64(length(row.Prompt))),
+	return cmp.Or(err, m.index.pairs.add(key, at), m.sample("length prompt", float64(length(row.Prompt))),
 		m.sample("length chosen", float64(chosen)), m.sample("length rejected", float64(rejected)))
 }
 
@@ -317,7 +301,7 @@ func (m *meter) conversation(row *rows.Row, at occurrence) error {
 		prompt = opening(row.Completion)
 	}
 	at.side = 1 // side 0 is for the prompts of pairs
-	return cmp.Or(m.prompts.add(m.hash.passage(prompt), at),
+	return cmp.Or(m.index.row(row, prompt, at),
 		m.sample("length "+row.Kind.String(), float64(length(row.Prompt)+length(row.Completion))))
 }
 
@@ -395,48 +379,41 @@ func (m *meter) stats(of string) (*Stats, error) {
 		}
 	}
 	both := func(g *shared, n *int64) {
-		if g.bySplit(rows.Train) > 0 && g.bySplit(rows.Validation) > 0 {
+		if g.onBoth() {
 			*n++
 		}
 	}
 	perPrompt := of != "records"
 	var failed error
-	err := m.prompts.each(func(g *shared) {
+	prompts := m.index.prompts.each(func(g *shared) {
 		s.Prompts++
 		both(g, &s.Leakage.Prompts)
 		if n := g.bySide(0); perPrompt && n > 0 && failed == nil {
 			failed = m.sample("pairs a prompt", float64(n))
 		}
 	})
-	if err = cmp.Or(err, failed); err == nil {
-		err = m.rows.each(func(g *shared) {
-			s.Duplicates += max(0, g.bySplit(rows.Train)-1) + max(0, g.bySplit(rows.Validation)-1)
-			both(g, &s.Leakage.Records)
-		})
-	}
-	if err == nil {
-		err = m.examples.each(func(g *shared) {
-			s.Examples++
-			both(g, &s.Leakage.Examples)
-		})
-	}
-	if err == nil && m.pairs > 0 {
+	same := m.index.rows.each(func(g *shared) {
+		s.Duplicates += max(0, g.bySplit(rows.Train)-1) + max(0, g.bySplit(rows.Validation)-1)
+		both(g, &s.Leakage.Records)
+	})
+	examples := m.index.examples.each(func(g *shared) {
+		s.Examples++
+		both(g, &s.Leakage.Examples)
+	})
+	if m.pairs > 0 {
 		s.Pairs = &pairStats{
 			Margins:      []spread{},
 			ChosenLonger: float64(m.longer) / float64(m.pairs),
 			SameLength:   float64(m.same) / float64(m.pairs),
 			MeanGap:      float64(m.gap) / float64(m.pairs),
 		}
-		err = m.swaps.each(func(g *shared) {
-			if g.bySide(0) > 0 && g.bySide(1) > 0 {
-				s.Pairs.Contradict++
-			}
-		})
 	}
-	if err == nil {
-		err = m.spreads(s)
-	}
-	return s, err
+	pairs := m.index.pairs.each(func(g *shared) {
+		if g.bySide(0) > 0 && g.bySide(1) > 0 {
+			s.Pairs.Contradict++
+		}
+	})
+	return s, cmp.Or(prompts, failed, same, examples, pairs, m.spreads(s))
 }
 
 // spreads reads the samples back in order and stores the spread of each metric in s.

@@ -11,7 +11,6 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/nat-go/nat-go/builders"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator/rows"
 	"github.com/nat-go/nat-go/internal/durable"
@@ -63,7 +62,7 @@ const listedFindings = 20
 // one shape, training and validation share nothing, and rows.jsonl and the manifest match the files. manifest lists
 // the files that the run wrote, or is nil. tmp is a folder for temporary files.
 func Verify(p *Place, manifest []runfolder.Written, tmp string) (*Report, error) {
-	v := newVerifier()
+	v := (&Report{Files: []Verified{}, Findings: []Defect{}}).verifier()
 	v.tmp = tmp
 	if o, err := p.RowOptions(); err == nil {
 		v.last = o.LastTurn
@@ -96,9 +95,8 @@ type verifier struct {
 	last   bool // in formats that support it, rows are for trainers that train only on a row's last turn
 }
 
-func newVerifier() *verifier {
-	return &verifier{report: &Report{Files: []Verified{}, Findings: []Defect{}}, more: map[string]int{}}
-}
+// verifier returns a verifier that adds its findings to the report.
+func (r *Report) verifier() *verifier { return &verifier{report: r, more: map[string]int{}} }
 
 func (v *verifier) find(f Defect, format string, a ...any) {
 	if f.Warning {
@@ -132,20 +130,13 @@ type formatCheck struct {
 	folder  FormatFolder
 	names   []string // <format>/<file> of each file
 	counts  []int64  // number of rows, by file
-	hash    hasher
-	prompts *sharing
-	rows    *sharing
-	pairs   *sharing
+	index   index
 	context contextCheck
 }
 
 func (v *verifier) format(f FormatFolder) error {
-	c := &formatCheck{
-		verifier: v, folder: f, prompts: newSharing(v.tmp), rows: newSharing(v.tmp), pairs: newSharing(v.tmp),
-	}
-	defer c.prompts.close()
-	defer c.rows.close()
-	defer c.pairs.close()
+	c := &formatCheck{verifier: v, folder: f, index: newIndex(v.tmp)}
+	defer c.index.close()
 	defer c.context.close()
 	c.context.last = v.last && f.Format.LastTurnOnly()
 	for i, file := range f.Files {
@@ -195,7 +186,7 @@ func (c *formatCheck) file(i int) error {
 		if wrong := whyUseless(row); wrong != "" {
 			c.find(Defect{Code: emptyLesson, File: c.names[i], Row: n + 1}, "%s", wrong)
 		}
-		return c.index(row, occurrence{split: file.Split, file: uint32(i), row: n})
+		return c.add(row, occurrence{split: file.Split, file: uint32(i), row: n})
 	}
 	err := c.read(file, &seen, check)
 	if !c.folder.Format.Service {
@@ -236,20 +227,21 @@ func (v *verifier) read(file RowFile, seen *Verified, f func(n int64, line []byt
 	return nil
 }
 
-func (c *formatCheck) index(row *rows.Row, at occurrence) error {
-	if err := cmp.Or(c.prompts.add(c.hash.passage(row.Prompt), at), c.rows.add(c.hash.row(row), at)); err != nil {
+// add adds a row to the index.
+func (c *formatCheck) add(row *rows.Row, at occurrence) error {
+	if err := c.index.row(row, row.Prompt, at); err != nil {
 		return err
 	}
 	var key [16]byte
 	switch {
 	case row.Label != nil:
-		key, at.side = c.hash.judged(row)
+		key, at.side = c.index.hash.judged(row)
 	case row.Kind == builders.KindPreference:
-		key, at.side = c.hash.pair(row)
+		key, at.side = c.index.hash.pair(row)
 	default:
 		return nil
 	}
-	return c.pairs.add(key, at)
+	return c.index.pairs.add(key, at)
 }
 
 // whyUseless returns the reason why a row isn't useful for training, or "" if it is.
@@ -290,18 +282,14 @@ func silent(p builders.Passage) bool {
 
 // sharing reports repeated rows, contradictions, and prompts and rows on both sides of the split.
 func (c *formatCheck) sharing() error {
-	err := c.prompts.each(func(g *shared) {
-		if t, v := g.bySplit(rows.Train), g.bySplit(rows.Validation); t > 0 && v > 0 {
+	prompts := c.index.prompts.each(func(g *shared) {
+		if g.onBoth() {
 			c.find(c.at(promptOnBoth, g.at(rows.Validation)), "%s has the same prompt (it is in %d training rows and %d validation rows)",
-				c.place(g.at(rows.Train)), t, v)
+				c.place(g.at(rows.Train)), g.bySplit(rows.Train), g.bySplit(rows.Validation))
 		}
 	})
-	if err != nil {
-		return err
-	}
-	err = c.rows.each(func(g *shared) {
-		t, v := g.bySplit(rows.Train), g.bySplit(rows.Validation)
-		if t > 0 && v > 0 {
+	same := c.index.rows.each(func(g *shared) {
+		if g.onBoth() {
 			c.find(c.at(rowOnBoth, g.at(rows.Validation)), "%s is the same row", c.place(g.at(rows.Train)))
 		}
 		for _, s := range []rows.Split{rows.Train, rows.Validation} {
@@ -310,14 +298,12 @@ func (c *formatCheck) sharing() error {
 			}
 		}
 	})
-	if err != nil {
-		return err
-	}
-	return c.pairs.each(func(g *shared) {
+	pairs := c.index.pairs.each(func(g *shared) {
 		if g.bySide(0) > 0 && g.bySide(1) > 0 {
 			c.warn(c.at(contradiction, g.firstOf(0)), "%s says the opposite", c.place(g.firstOf(1)))
 		}
 	})
+	return cmp.Or(prompts, same, pairs)
 }
 
 // firstOf returns the first occurrence on a side, training before validation.
@@ -365,8 +351,6 @@ func (c *formatCheck) origins() error {
 	}
 	name := c.folder.name(originsName)
 	next := make([]int64, len(c.counts))
-	examples := newSharing(c.tmp)
-	defer examples.close()
 	err := eachLine(c.folder.Origins, DefaultLimits, func(n int64, line []byte) error {
 		f := Defect{Code: originsDiffer, File: name, Row: n + 1}
 		var o Origin
@@ -386,7 +370,7 @@ func (c *formatCheck) origins() error {
 		}
 		next[i] = o.Row + 1
 		at := occurrence{split: c.folder.Files[i].Split, file: uint32(i), row: o.Row}
-		return cmp.Or(c.contexts(i, &o), examples.add(xxh3.HashString128(curate.NameOf(o.Run, o.Example)).Bytes(), at))
+		return cmp.Or(c.contexts(i, &o), c.index.example(o.Run, o.Example, at))
 	})
 	if err != nil {
 		return err
@@ -398,8 +382,8 @@ func (c *formatCheck) origins() error {
 		}
 	}
 	c.countContexts(name)
-	return examples.each(func(g *shared) {
-		if g.bySplit(rows.Train) > 0 && g.bySplit(rows.Validation) > 0 {
+	return c.index.examples.each(func(g *shared) {
+		if g.onBoth() {
 			c.warn(c.at(exampleOnBoth, g.at(rows.Validation)), "row is from the same example as %s",
 				c.place(g.at(rows.Train)))
 		}

@@ -28,7 +28,7 @@ import (
 func (r *Report) VerifyRun(run runfolder.Folder, manifest *runfolder.Manifest, why error) error {
 	before := r.Findings // the new findings are put before these
 	r.Findings = []Defect{}
-	v := &verifier{report: r, more: map[string]int{}}
+	v := r.verifier()
 	defer func() { r.Findings = append(r.Findings, before...) }()
 	if err := v.checkLock(run); err != nil {
 		return err
@@ -96,24 +96,30 @@ func (v *verifier) files(run runfolder.Folder, manifest *runfolder.Manifest, rea
 	for _, f := range manifest.Files {
 		due[f.Path] = f
 	}
-	err := run.Walk(func(rel string, info fs.FileInfo) error {
-		want, ok := due[rel]
+	err := run.Walk(func(rel string, info fs.FileInfo) (err error) {
+		want, inManifest := due[rel]
 		delete(due, rel)
-		if rows[rel] && ok || !v.present(rel, info, want, ok, known) {
-			return nil
-		}
-		got, ok := known[rel]
-		if !ok {
-			var err error
-			if got, err = run.Sum(rel); err != nil {
-				return err
+		got, read := known[rel]
+		at := Defect{Code: manifestWrong, File: rel}
+		switch regular := info.Mode().IsRegular(); {
+		case inManifest && rows[rel]:
+		case !inManifest:
+			if regular && !read { // rows have already been reported by Verify
+				v.find(at, "file is in the folder but not in the manifest")
+			}
+		case !regular && !info.IsDir():
+			v.find(at, "not a regular file")
+		case regular && info.Size() != want.Bytes:
+			v.find(at, "file has %d bytes, but %d were written", info.Size(), want.Bytes)
+		default:
+			if !read {
+				got, err = run.Sum(rel)
+			}
+			if err == nil && got.XXH3 != want.XXH3 {
+				v.find(at, "content has changed since it was written: xxh3 is %s, was %s", got.XXH3, want.XXH3)
 			}
 		}
-		if got.XXH3 != want.XXH3 {
-			v.find(Defect{Code: manifestWrong, File: rel},
-				"content has changed since it was written: xxh3 is %s, was %s", got.XXH3, want.XXH3)
-		}
-		return nil
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("%s: %w", run, err)
@@ -126,38 +132,12 @@ func (v *verifier) files(run runfolder.Folder, manifest *runfolder.Manifest, rea
 	return nil
 }
 
-// present compares the type and size of a folder entry with its manifest entry, if it has one. It reports whether the
-// content still has to be compared. known holds the files that Verify has read.
-func (v *verifier) present(
-	rel string, info fs.FileInfo, want runfolder.File, inManifest bool, known map[string]runfolder.File,
-) bool {
-	at := Defect{Code: manifestWrong, File: rel}
-	switch {
-	case info.IsDir() && inManifest:
-		return true
-	case !info.Mode().IsRegular():
-		if inManifest {
-			v.find(at, "not a regular file")
-		}
-		return false
-	case !inManifest:
-		if _, row := known[rel]; !row { // rows have already been reported by Verify
-			v.find(at, "file is in the folder but not in the manifest")
-		}
-		return false
-	case info.Size() != want.Bytes:
-		v.find(at, "file has %d bytes, but %d were written", info.Size(), want.Bytes)
-		return false
-	}
-	return true
-}
-
 // VerifyLog compares the manifest and the rows with the record log and the curation decisions. It reports a log or
 // decisions that can't be read, counts that don't match, and rows whose record is not in the log, was dropped, or is on
 // the other side of the split. Hashes alone don't reveal such defects, because a file can be edited together with its
 // hash.
 func (r *Report) VerifyLog(p *Place, manifest *runfolder.Manifest) error {
-	return (&verifier{report: r, more: map[string]int{}}).log(p, manifest)
+	return r.verifier().log(p, manifest)
 }
 
 func (v *verifier) log(p *Place, manifest *runfolder.Manifest) error {

@@ -8,8 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 
@@ -31,9 +29,10 @@ const originsName = "rows.jsonl"
 // Spec specifies the output of Write.
 type Spec struct {
 	Dir       string // folder of the data set; each format gets a folder in it
-	Log       string // folder of the record log
+	Log       string // folder of the record log; if empty, no text rows are written
+	Batches   string // folder of the token batches; if empty, formats that are built from them are skipped
 	Decisions *curate.Decisions
-	Formats   []Format // formats built from token batches are skipped, because WriteTokens writes them
+	Formats   []Format
 	Options   rows.Options
 	Dropped   func(ledger.Drop)       // called for records that a format can't represent and turns without a row
 	Gates     curate.Gates            // the settings with which the decisions were made
@@ -50,6 +49,8 @@ type Spec struct {
 
 	kept     []member // kept records from the group being written
 	contexts []ttc.History
+	// contents describes the content of the kept records of each kind. It is set only if the data set has tables.
+	contents [8]rows.Contents
 }
 
 // Ready is a function to be called with the written formats and their files.
@@ -77,34 +78,36 @@ func TurnsLost(w runfolder.Written) string {
 		"ms_swift and openai_sft carry such turns, and so do token batches"
 }
 
-// Write writes the kept records in each text row format of s, in log order. Files are created only when they are
-// complete. If ctx is cancelled while rows are being written, no new files remain.
+// Write writes the kept records in each format of s, in log order; token rows come from the token batches. Files are
+// created only when they are complete. If ctx is cancelled while rows are being written, no new files remain.
 func Write(ctx context.Context, s Spec) ([]runfolder.Written, error) {
 	return s.write(func(all []*formatWriter) error {
 		if len(all) == 0 && s.NotKept == nil {
 			return nil // no format needs the groups
 		}
-		if err := s.survey(ctx, all); err != nil {
-			return err
+		if hasTables(all) { // their columns depend on the content of the kept records
+			for g, err := range recordlog.GroupsAhead(s.Log) {
+				if err := cmp.Or(err, ctx.Err()); err != nil {
+					return err
+				}
+				s.note(g)
+			}
 		}
 		return s.writeGroups(ctx, all, recordlog.GroupsAhead(s.Log))
 	})
 }
 
-// write opens the text row formats, calls fill to write their rows, finishes their files and gives them their final
-// names.
-func (s *Spec) write(fill func(all []*formatWriter) error) ([]runfolder.Written, error) {
+// write opens the text row formats, calls fill to write their rows, writes the token rows, and gives all files their
+// final names.
+func (s *Spec) write(fill func(all []*formatWriter) error) (written []runfolder.Written, _ error) {
+	outs := &outputs{dir: s.Dir, tidy: s.NoEmpty}
+	defer outs.abort()
 	var all []*formatWriter
-	defer func() {
-		for _, w := range all {
-			w.abort()
-		}
-	}()
 	for _, f := range s.Formats {
-		if f.FromBatches() {
+		if f.FromBatches() || s.Log == "" {
 			continue
 		}
-		w, err := newFormatWriter(*s, f)
+		w, err := newFormatWriter(s, outs, f)
 		if err != nil {
 			return nil, err
 		}
@@ -113,14 +116,41 @@ func (s *Spec) write(fill func(all []*formatWriter) error) ([]runfolder.Written,
 	if err := fill(all); err != nil {
 		return nil, err
 	}
-	return s.finish(all)
+	for _, w := range all {
+		if s.NoEmpty && len(w.files) == 0 {
+			continue
+		}
+		x, err := w.finish()
+		if err != nil {
+			return nil, err
+		}
+		written = append(written, x)
+	}
+	for _, f := range s.Formats {
+		if !f.FromBatches() || s.Batches == "" {
+			continue
+		}
+		x, err := s.tokens(outs, f)
+		if err != nil {
+			return nil, err
+		}
+		written = append(written, x)
+	}
+	return written, outs.place(s.Ready, written)
 }
 
 // writeGroups writes the rows for groups.
 func (s *Spec) writeGroups(ctx context.Context, all []*formatWriter, groups iter.Seq2[*recordlog.Group, error]) error {
+	noting := s.part && hasTables(all)
 	for g, err := range groups {
 		if err := cmp.Or(err, ctx.Err()); err != nil {
 			return err
+		}
+		if n := s.Decisions.Len(); g.First > n || uint64(len(g.Records)) > n-g.First {
+			return errors.New("invalid division of the data set: it has records without decisions")
+		}
+		if noting {
+			s.note(g)
 		}
 		if s.NotKept != nil {
 			s.Decisions.EachDrop(g, s.Gates, s.NotKept)
@@ -153,145 +183,81 @@ func (s *Spec) members(g *recordlog.Group) {
 	}
 }
 
-// finish completes the files in all formats and gives them their final names.
-func (s *Spec) finish(all []*formatWriter) ([]runfolder.Written, error) {
-	var out []runfolder.Written
-	var files []runfolder.File
-	var outs []*output
-	if s.NoEmpty {
-		all = slices.DeleteFunc(slices.Clone(all), func(w *formatWriter) bool { return len(w.files) == 0 })
-	}
-	for _, w := range all {
-		written, its, err := w.finish()
-		if err != nil {
-			return nil, err
-		}
-		out, files = append(out, written), append(files, its...)
-		for _, f := range w.files {
-			outs = append(outs, f.out)
-		}
-		outs = append(outs, w.origins)
-	}
-	return out, placeFiles(outs, s.Ready, out, files)
+// hasTables reports whether any of the formats consists of tables.
+func hasTables(all []*formatWriter) bool {
+	return slices.ContainsFunc(all, func(w *formatWriter) bool { return w.enc.Declared() })
 }
 
-// survey determines the content of the kept records if any format uses tables, whose columns depend on that content.
-func (s *Spec) survey(ctx context.Context, all []*formatWriter) error {
-	if !slices.ContainsFunc(all, func(w *formatWriter) bool { return w.enc.Declared() }) {
-		return nil
-	}
-	var found [8]rows.Contents // contents by kind of record
-	for g, err := range recordlog.GroupsAhead(s.Log) {
-		if err := cmp.Or(err, ctx.Err()); err != nil {
-			return err
-		}
-		note(&found, g, s.Decisions)
-	}
-	for _, w := range all {
-		w.Contents = found
-	}
-	return nil
-}
-
-// note adds to found, by kind of record, which content a group's kept records contain.
-func note(found *[8]rows.Contents, g *recordlog.Group, d *curate.Decisions) {
+// note adds to contents, by kind of record, which content a group's kept records contain.
+func (s *Spec) note(g *recordlog.Group) {
 	for i := range g.Records {
-		if d.At(g.First + uint64(i)).Kept() {
-			found[g.Records[i].Record.Kind()].Note(&g.Records[i])
+		if s.Decisions.At(g.First + uint64(i)).Kept() {
+			s.contents[g.Records[i].Record.Kind()].Note(&g.Records[i])
 		}
 	}
 }
 
 // formatWriter writes the files of one format.
 type formatWriter struct {
-	spec    Spec
+	spec    *Spec
 	enc     *rows.Encoder
-	dir     string
-	files   []*rowFile
-	byPlace [8][2]*rowFile // files by kind and split
+	outs    *outputs
+	files   []*output
+	byPlace [8][2]*output // files by kind and split
 	origins *output
-	refused refusals
 	prefix  originPrefix
-	tally
+	partFormat
+	refused map[string]int  // index in Refused, by reason
+	others  []*rows.Encoder // formats that are tried with refused records
 
 	row      []byte // row, context and together are scratch space
 	context  []byte
 	together []*builders.Resolved
 }
 
-// tally holds a format's counts for all records, or for the records in one part.
-type tally struct {
-	Records int64 `json:"records"`
-	Dropped int64 `json:"dropped"`
-	Trimmed int64 `json:"trimmed"` // omitted messages that follow a record's last turn
-	// Omitted maps the name of a part to the number of records whose rows can't hold that part.
-	Omitted map[string]int64 `json:"omitted,omitempty"`
-	// Contents describes the content of the kept records of each kind. It is set only if the data set has tables.
-	Contents [8]rows.Contents   `json:"contents"`
-	Of       runfolder.Contexts `json:"of"` // contexts of the trained turns
+// partFormat describes the rows of one format that have been written from the log, or from a part of it. In a part, the
+// rows are stored as lines, even if the format's files are tables.
+type partFormat struct {
+	runfolder.Written // in which Refused lists up to maxCounted reasons, in order of first occurrence
+
+	// Tries lists the other formats that can represent each of the first triedRefusals refused records.
+	Tries [][]string `json:"tries,omitempty"`
 }
 
-// add adds the counts of another part, except for Contents, which Join adds before it reads the rows.
-func (t *tally) add(part *tally) {
-	t.Records += part.Records
-	t.Dropped += part.Dropped
-	t.Trimmed += part.Trimmed
-	for name, n := range part.Omitted {
-		t.omit(name, n)
-	}
-	t.Of.Add(&part.Of)
-}
-
-// maxOmitted is the maximum number of names in tally.Omitted, and the maximum length of a name in bytes. The names come
-// from the input.
+// maxOmitted is the maximum number of names in Omitted, and the maximum length of a name in bytes. The names come from
+// the input.
 const maxOmitted = 100
 
-func (t *tally) omit(name string, n int64) {
-	if t.Omitted[name] == 0 && (len(t.Omitted) >= maxOmitted || len(name) > maxOmitted) {
+func (w *partFormat) omit(name string, n int64) {
+	if w.Omitted[name] == 0 && (len(w.Omitted) >= maxOmitted || len(name) > maxOmitted) {
 		name = "other"
 	}
-	if t.Omitted == nil {
-		t.Omitted = map[string]int64{}
+	if w.Omitted == nil {
+		w.Omitted = map[string]int64{}
 	}
-	t.Omitted[name] += n
+	w.Omitted[name] += n
 }
 
-func newFormatWriter(s Spec, f Format) (*formatWriter, error) {
+func newFormatWriter(s *Spec, outs *outputs, f Format) (w *formatWriter, err error) {
 	if s.Options.Template != "" && s.Options.Render == nil {
-		var err error
 		if s.Options.Render, err = rendererOf(s.Options.Template); err != nil {
 			return nil, err
 		}
 	}
-	w := &formatWriter{spec: s, enc: rows.NewEncoder(f.Format, s.Options), dir: filepath.Join(s.Dir, f.Name)}
-	w.refused.inPart = s.part
-	if err := os.MkdirAll(w.dir, 0o755); err != nil {
-		return nil, err
-	}
-	var err error
-	w.origins, err = newOutput(filepath.Join(w.dir, originsName))
+	w = &formatWriter{spec: s, enc: rows.NewEncoder(f.Format, s.Options), outs: outs, refused: map[string]int{}}
+	w.Format, w.Contexts = f.Name, &runfolder.Contexts{}
+	w.origins, err = outs.create(runfolder.RowFile{Path: f.Name + "/" + originsName})
 	return w, err
 }
 
 func (w *formatWriter) group(g *recordlog.Group, kept []member) error {
-	if w.spec.part && w.enc.Declared() {
-		note(&w.Contents, g, w.spec.Decisions)
-	}
 	w.enc.Begin()
 	w.prefix.origin = nil // the next group's origins reuse this memory
 	if w.enc.SharesRows() {
 		return w.sharing(kept)
 	}
 	for i := range kept {
-		m := kept[i : i+1]
-		var err error
-		if m[0].decision.Trains() {
-			err = w.write(m, rows.Train)
-		}
-		if err == nil && m[0].decision.Validates() {
-			err = w.write(m, rows.Validation)
-		}
-		if err := w.settle(m, err); err != nil {
+		if err := w.records(kept[i : i+1]); err != nil {
 			return err
 		}
 	}
@@ -310,30 +276,37 @@ type member struct {
 // split, because only NAT's preferences can be on both.
 func (w *formatWriter) sharing(kept []member) error {
 	type key struct {
-		split    rows.Split
+		trains   bool
 		together string
 	}
 	at := map[key]int{}
-	var order []key
 	var members [][]member
 	for _, m := range kept {
-		k := key{rows.Train, w.enc.Together(m.record)}
-		if !m.decision.Trains() {
-			k.split = rows.Validation
-		}
+		k := key{m.decision.Trains(), w.enc.Together(m.record)}
 		n, ok := at[k]
 		if !ok || k.together == "" {
 			n = len(members)
-			at[k], order, members = n, append(order, k), append(members, nil)
+			at[k], members = n, append(members, nil)
 		}
 		members[n] = append(members[n], m)
 	}
-	for i, k := range order {
-		if err := w.settle(members[i], w.write(members[i], k.split)); err != nil {
+	for _, ms := range members {
+		if err := w.records(ms); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// records writes the rows that records form together, in every split that the records are in.
+func (w *formatWriter) records(ms []member) (err error) {
+	if ms[0].decision.Trains() {
+		err = w.write(ms, rows.Train)
+	}
+	if err == nil && ms[0].decision.Validates() {
+		err = w.write(ms, rows.Validation)
+	}
+	return w.settle(ms, err)
 }
 
 // settle counts records as written if err is nil, or as dropped if err is a *rows.CannotCarry. It returns any other
@@ -353,7 +326,7 @@ func (w *formatWriter) settle(ms []member, err error) error {
 	if !errors.As(err, &cannot) {
 		return err
 	}
-	w.refused.add(w.enc.Format, w.spec.Options, ms, cannot.Why)
+	w.refuse(ms, cannot.Why)
 	for _, m := range ms {
 		w.Dropped++
 		w.spec.Dropped(w.drop(m.record, cannot.Why))
@@ -364,7 +337,7 @@ func (w *formatWriter) settle(ms []member, err error) error {
 // settleTurns counts a record's turns without a row, and reports them as dropped. It also counts the text that the
 // record's rows repeat.
 func (w *formatWriter) settleTurns(r *builders.Resolved, turns rows.Turns) {
-	w.Of.Lost, w.Of.Repeated = w.Of.Lost+turns.Lost, w.Of.Repeated+turns.Repeated
+	w.Contexts.Lost, w.Contexts.Repeated = w.Contexts.Lost+turns.Lost, w.Contexts.Repeated+turns.Repeated
 	if turns.Lost == 0 {
 		return
 	}
@@ -392,14 +365,11 @@ func (w *formatWriter) write(ms []member, s rows.Split) error {
 	if w.row, n, err = w.enc.AppendTogether(w.row[:0], s, w.together); err != nil {
 		return err // don't create a file for a record that the format rejects
 	}
-	kind := ms[0].record.Record.Kind()
-	f := w.byPlace[kind][s]
-	if f == nil {
-		if f, err = w.open(kind, s); err != nil {
-			return err
-		}
+	f, err := w.open(ms[0].record.Record.Kind(), s)
+	if err != nil {
+		return err
 	}
-	first := f.rows
+	first := f.Rows
 	if err := f.add(w.row, n); err != nil {
 		return err
 	}
@@ -413,8 +383,8 @@ func (w *formatWriter) write(ms []member, s rows.Split) error {
 }
 
 // add appends n rows, given as lines.
-func (f *rowFile) add(lines []byte, n int) error {
-	if f.rows += int64(n); f.table != nil {
+func (f *output) add(lines []byte, n int) error {
+	if f.Rows += int64(n); f.table != nil {
 		for line := range bytes.Lines(lines) {
 			if err := f.table.Append(line); err != nil {
 				return fmt.Errorf("%s: %w", f.name, err)
@@ -422,102 +392,76 @@ func (f *rowFile) add(lines []byte, n int) error {
 		}
 		return nil
 	}
-	if f.rows > int64(n) {
-		f.out.buf = append(f.out.buf, '\n')
+	if f.Rows > int64(n) {
+		f.buf = append(f.buf, '\n')
 	}
 	if f.reading != nil {
-		f.reading.lines(lines)
+		for line := range bytes.Lines(lines) {
+			f.reading.add(bytes.TrimRight(line, "\n"))
+		}
 	}
-	f.out.buf = append(f.out.buf, lines...)
-	f.out.rotate()
+	f.buf = append(f.buf, lines...)
+	f.rotate()
 	return nil
 }
 
+// rowsIn describes the file for a format's rows of a kind in a split.
+func rowsIn(f rows.Format, kind builders.Kind, s rows.Split) runfolder.RowFile {
+	return runfolder.RowFile{Path: f.Name + "/" + f.Files(kind, s), Kind: kind.String(), Split: s.String()}
+}
+
 // open returns the file for a kind and split, and creates it for its first row. Kinds may share a file.
-func (w *formatWriter) open(kind builders.Kind, s rows.Split) (*rowFile, error) {
-	name := w.enc.Files(kind, s)
-	for _, f := range w.files {
-		if f.name == name {
-			w.byPlace[kind][s] = f
-			return f, nil
-		}
+func (w *formatWriter) open(kind builders.Kind, s rows.Split) (f *output, err error) {
+	if f = w.byPlace[kind][s]; f != nil {
+		return f, nil
 	}
-	out, err := newOutput(filepath.Join(w.dir, name))
-	if err != nil {
+	row := rowsIn(w.enc.Format, kind, s)
+	if i := slices.IndexFunc(w.files, func(f *output) bool { return f.Path == row.Path }); i >= 0 {
+		w.byPlace[kind][s] = w.files[i]
+		return w.files[i], nil
+	}
+	if f, err = w.outs.create(row); err != nil {
 		return nil, err
 	}
-	f := &rowFile{name: name, of: kind, side: s, out: out}
 	switch {
 	case w.spec.part:
-	case !rows.IsTable(name) && !w.enc.Service && !w.spec.Options.NAT:
+	case !rows.IsTable(f.name) && !w.enc.Service && !w.spec.Options.NAT:
 		f.reading = &reading{nulls: w.enc.TakesNull}
-	case rows.IsTable(name):
-		f.table = w.enc.NewTable(out, kind, w.spec.Options, w.Contents[kind])
+	case rows.IsTable(f.name):
+		f.table = w.enc.NewTable(f, kind, w.spec.Options, w.spec.contents[kind])
 	}
 	w.files = append(w.files, f)
 	w.byPlace[kind][s] = f
 	return f, nil
 }
 
-// finish completes the files, which get their final names in placeFiles.
-func (w *formatWriter) finish() (runfolder.Written, []runfolder.File, error) {
-	out := runfolder.Written{
-		Format: w.enc.Name, Records: w.Records, Dropped: w.Dropped, Trimmed: w.Trimmed, Omitted: w.Omitted,
-		Refused: w.refused.byFrequency(), Instead: w.refused.bestAlternative(),
-	}
-	if w.Of.Turns > 0 {
-		out.Contexts = &w.Of
-	}
-	var files []runfolder.File
+// finish completes the files, which get their final names in outputs.place.
+func (w *formatWriter) finish() (runfolder.Written, error) {
 	for _, f := range w.files {
 		switch {
 		case f.table != nil:
 			if err := f.table.Close(); err != nil {
-				return out, nil, err
+				return w.Written, err
 			}
-		case w.enc.FinalNewline() || w.spec.part:
-			f.out.buf = append(f.out.buf, '\n')
+		case w.enc.FinalNewline():
+			f.buf = append(f.buf, '\n')
 		}
-		file := f.out.finishFile(w.enc.Name + "/" + f.name)
-		files = append(files, file)
-		row := rowFileOf(w.enc.Name+"/"+f.name, f.of, f.side, f.rows, file)
+		w.outs.finish(f)
 		if f.reading != nil {
-			row.ReadOtherwise = lists.Map(f.reading.changes(), change.String)
+			f.ReadOtherwise = lists.Map(f.reading.changes(), change.String)
 		}
-		out.Files = append(out.Files, row)
+		w.Files = append(w.Files, f.RowFile)
 	}
-	slices.SortFunc(out.Files, func(a, b runfolder.RowFile) int {
+	w.outs.finish(w.origins)
+	slices.SortFunc(w.Files, func(a, b runfolder.RowFile) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Split, b.Split))
 	})
-	return out, append(files, w.origins.finishFile(w.enc.Name+"/"+originsName)), nil
-}
-
-// rowFileOf returns the manifest's description of a file of rows.
-func rowFileOf(path string, of builders.Kind, s rows.Split, n int64, file runfolder.File) runfolder.RowFile {
-	return runfolder.RowFile{
-		Path: path, Kind: of.String(), Split: s.String(), Rows: n, Bytes: file.Bytes, XXH3: file.XXH3,
+	out := w.Written
+	out.Refused, out.Instead = byFrequency(w.Refused), w.bestAlternative()
+	if out.Contexts.Turns == 0 {
+		out.Contexts = nil
 	}
-}
-
-func (w *formatWriter) abort() {
-	for _, f := range w.files {
-		f.out.abort()
-	}
-	w.origins.abort()
-	if w.spec.NoEmpty {
-		_ = os.Remove(w.dir) // intentionally fails if the folder is not empty
-	}
-}
-
-// rowFile is a file of rows being written.
-type rowFile struct {
-	name    string
-	of      builders.Kind
-	side    rows.Split
-	rows    int64
-	out     *output
-	table   *rows.Table // nil for a JSON lines file
-	reading *reading    // how Hugging Face datasets reads the JSON lines; nil if not checked
+	return out, nil
 }
 
 // originPrefix caches the part of an origin line that is the same for all records with the same builders.Origin.
@@ -526,12 +470,15 @@ type originPrefix struct {
 	text   []byte
 }
 
-// originsFile is the beginning of a line with a row's origin.
-const originsFile = `{"file":"`
+// Text around the file's name in a line with a row's origin.
+const (
+	originsFile = `{"file":"`
+	originsRow  = `","row":`
+)
 
 // line appends a row's origin, which consists of file, row (counted from 0), record hash, contexts, run, example,
 // builder, fidelity, gaps, proofs and turn.
-func (p *originPrefix) line(dst []byte, f *rowFile, row int64, m *member, contexts []byte) []byte {
+func (p *originPrefix) line(dst []byte, f *output, row int64, m *member, contexts []byte) []byte {
 	r := m.record
 	if o := r.Origin; o != p.origin {
 		p.origin = o
@@ -543,14 +490,18 @@ func (p *originPrefix) line(dst []byte, f *rowFile, row int64, m *member, contex
 		p.text = appendNames(p.text, "gaps", o.Gaps.Names())
 		p.text = appendNames(p.text, "proven", o.Proofs.Names())
 	}
-	dst = append(append(append(dst, originsFile...), f.name...), `","row":`...)
-	dst = appendDigits(dst, row)
+	dst = appendPlace(dst, f.name, row)
 	dst = hex.AppendEncode(append(dst, `,"record":"`...), m.hash[:])
 	dst = append(append(append(dst, '"'), contexts...), p.text...)
 	if t := r.Record.Header().Turn; t != "" {
 		dst = json.AppendASCII(append(dst, `,"turn":`...), t)
 	}
 	return append(dst, "}\n"...)
+}
+
+// appendPlace appends the beginning of a line with a row's origin.
+func appendPlace[T string | []byte](dst []byte, file T, row int64) []byte {
+	return appendDigits(append(append(append(dst, originsFile...), file...), originsRow...), row)
 }
 
 // appendNames appends a member that lists names. It appends nothing if names is nil.

@@ -146,6 +146,14 @@ type Written struct {
 	Rows     *rows.Options `json:"rows,omitempty"`     // the format's own options, if they differ from the manifest's
 }
 
+// Lines returns the number of rows in all files.
+func (w *Written) Lines() (n int64) {
+	for _, f := range w.Files {
+		n += f.Rows
+	}
+	return n
+}
+
 // Contexts counts the trained turns. Changed counts the turns whose context differs from the recorded one, by change.
 // The changes are redaction, remove, call_ids, unknown, format, worded and, in token batches only, truncated and hint.
 type Contexts struct {

@@ -120,10 +120,7 @@ func (r *Run) overview() (*overview, error) {
 			o.Inputs = append(o.Inputs, in.Path)
 		}
 		for _, w := range m.Dataset {
-			f := format{Format: w.Format, Records: w.Records, Dropped: w.Dropped}
-			for _, file := range w.Files {
-				f.Rows += file.Rows
-			}
+			f := format{Format: w.Format, Records: w.Records, Dropped: w.Dropped, Rows: w.Lines()}
 			if w.Contexts != nil {
 				f.Turns, f.Changed = w.Contexts.Turns, w.Contexts.Changed
 			}

@@ -84,7 +84,9 @@ func (s Stage) Run(ctx context.Context) ([]runfolder.Written, *runfolder.Batches
 	if err != nil {
 		return nil, nil, err
 	}
-	written, err := dataset.WriteTokens(s.Folder, s.Folder.Dataset(), s.Formats, s.Know)
+	written, err := dataset.Write(ctx, dataset.Spec{
+		Dir: s.Folder.Dataset(), Batches: s.Folder.Batches(), Formats: s.Formats, Ready: s.Know,
+	})
 	if err != nil {
 		return nil, nil, exit.Environmentf("cannot write the token rows: %w", err)
 	}

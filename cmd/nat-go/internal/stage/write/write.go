@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"iter"
 	"maps"
 	"os"
 	"path/filepath"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/compat"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
@@ -53,7 +51,7 @@ func (s Stage) Run(ctx context.Context) (written []runfolder.Written, err error)
 		return nil, exit.Environmentf("cannot write NAT's trajectories: %w", err)
 	}
 	if written = s.Joined; s.Parts == nil {
-		written, err = dataset.Write(ctx, s.spec(s.Account, func(_, end uint64) {
+		written, err = dataset.Write(ctx, s.spec(s.Drop, s.List, func(_, end uint64) {
 			s.Tell(stage.Progress{Step: "write", Done: int64(end), Total: int64(d.Len()), Unit: stage.UnitRecord})
 		}))
 	}
@@ -85,15 +83,12 @@ func (s Stage) Run(ctx context.Context) (written []runfolder.Written, err error)
 }
 
 // spec completes the specification that package dataset needs to write rows.
-func (s Stage) spec(drops *stage.Account, progress func(first, end uint64)) dataset.Spec {
+func (s Stage) spec(dropped, notKept func(ledger.Drop), progress func(first, end uint64)) dataset.Spec {
 	spec := s.Spec
 	if spec.Decisions.Kept() == 0 { // without formats, the log is read only to list the drops
 		spec.Formats = nil
 	}
-	spec.Dropped, spec.NotKept, spec.Progress = drops.List, drops.List, progress
-	if drops == s.Account {
-		spec.Dropped = drops.Drop
-	}
+	spec.Dropped, spec.NotKept, spec.Progress = dropped, notKept, progress
 	return spec
 }
 
@@ -104,9 +99,9 @@ func (s Stage) RunPart(ctx context.Context, x recordlog.Range) (*dataset.Share, 
 		return nil, err
 	}
 	defer drops.Abort()
-	share, err := dataset.WritePart(ctx, s.spec(drops, func(first, _ uint64) {
+	share, err := dataset.WritePart(ctx, s.spec(drops.List, drops.List, func(first, _ uint64) {
 		s.Tell(stage.Progress{Step: "write", Done: int64(first - x.First), Unit: stage.UnitRecord})
-	}), withDecisions(recordlog.GroupsIn(s.Log, x), s.Decisions))
+	}), recordlog.GroupsIn(s.Log, x))
 	if err != nil {
 		return nil, err
 	}
@@ -237,32 +232,13 @@ func (s Stage) copyForNAT() error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool {
-		return !strings.HasSuffix(e.Name(), "_file.jsonl")
-	})
-	if err == nil && len(entries) > 0 {
-		err = os.MkdirAll(to, 0o755)
-	}
 	for _, e := range entries {
-		if err == nil {
+		if err != nil || !strings.HasSuffix(e.Name(), "_file.jsonl") {
+			continue
+		}
+		if err = os.MkdirAll(to, 0o755); err == nil {
 			err = durable.CopyFile(filepath.Join(to, e.Name()), filepath.Join(from, e.Name()))
 		}
 	}
 	return exit.Cant("copy the data set to dataset_output_dir", err)
-}
-
-// withDecisions yields groups, or an error in place of a group whose records lack decisions.
-func withDecisions(
-	groups iter.Seq2[*recordlog.Group, error], d *curate.Decisions,
-) iter.Seq2[*recordlog.Group, error] {
-	return func(yield func(*recordlog.Group, error) bool) {
-		for g, err := range groups {
-			if n := d.Len(); err == nil && (g.First > n || uint64(len(g.Records)) > n-g.First) {
-				err = errors.New("invalid division of the data set: it has records without decisions")
-			}
-			if !yield(g, err) || err != nil {
-				return
-			}
-		}
-	}
 }
