@@ -25,7 +25,6 @@ import (
 // localPlan is a plan's folder on this machine, or a local copy of one in object storage.
 type localPlan struct {
 	dir    shards.Folder
-	plan   *shards.Plan   // nil unless dir is a copy
 	remote *shards.Remote // the original of dir; nil means that dir is not a copy
 }
 
@@ -33,7 +32,9 @@ type localPlan struct {
 func copyPlan(ctx context.Context, dir shards.Folder, work string) (c *localPlan, err error) {
 	c = &localPlan{dir: dir, remote: dir.Remote()}
 	if c.remote != nil {
-		c.dir, c.plan, err = c.remote.Copy(ctx, work)
+		if err = c.remote.Copy(ctx, work); err == nil {
+			c.dir = c.remote.Dir
+		}
 	}
 	return c, err
 }
@@ -61,7 +62,7 @@ func (c *localPlan) withOriginalPath(err error) error {
 	if c.remote == nil {
 		return err
 	}
-	return c.remote.RewriteError(c.dir, err)
+	return c.remote.RewriteError(err)
 }
 
 // restoreSummary replaces the path of a plan's copy in the strings of a summary, as withOriginalPath does in an error.
@@ -69,9 +70,9 @@ func (c *localPlan) restoreSummary(s *finetune.Summary) {
 	if c.remote == nil || s == nil {
 		return
 	}
-	s.Error, s.Next = c.remote.RewritePaths(c.dir, s.Error), c.remote.RewritePaths(c.dir, s.Next)
+	s.Error, s.Next = c.remote.RewritePaths(s.Error), c.remote.RewritePaths(s.Next)
 	for i := range s.Warnings {
-		s.Warnings[i] = c.remote.RewritePaths(c.dir, s.Warnings[i])
+		s.Warnings[i] = c.remote.RewritePaths(s.Warnings[i])
 	}
 }
 
@@ -195,12 +196,13 @@ func planShards(ctx context.Context, req finetune.Request, env stage.Env) (made 
 	}
 	err = inWorkDir("", func(own string) (err error) {
 		req.Divide.Dir = filepath.Join(own, "plan")
+		remote.Parts = &shards.Parts{Dir: shards.Folder(req.Divide.Dir)}
 		sum, err := finetune.Run(ctx, req, env)
 		if made = sum.Planned; err == nil {
-			err = remote.SendPlan(ctx, made.Dir, made.Plan)
-			made.Dir = dir
+			remote.Plan, made.Dir = made.Plan, dir
+			err = remote.SendPlan(ctx)
 		}
-		return remote.RewriteError(shards.Folder(req.Divide.Dir), err)
+		return remote.RewriteError(err)
 	})
 	return made, err
 }
@@ -274,13 +276,13 @@ func mergeShards(
 			sum, err = finetune.Run(ctx, how, env)
 			return err
 		}
-		if err := c.remote.FetchBuilt(ctx, c.dir, c.plan); err != nil {
+		if err := c.remote.FetchBuilt(ctx); err != nil {
 			return err
 		}
 		divided := c.dir.HasCut()
 		how.Merge = c.dir
 		if sum, err = finetune.Run(ctx, how, env); err == nil && how.LeaveWriting && !divided {
-			err = c.remote.SendCut(ctx, c.dir, c.plan, runfolder.Folder(sum.RunDir))
+			err = c.remote.SendCut(ctx, runfolder.Folder(sum.RunDir))
 		}
 		c.restoreSummary(sum)
 		return err

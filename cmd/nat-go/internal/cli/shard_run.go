@@ -73,27 +73,27 @@ func (c *localPlan) runShard(ctx context.Context, of finetune.Shard, env stage.E
 		env.Runs = runsOf(c.dir)
 		return finetune.Run(ctx, req, env)
 	}
-	if done, err := c.remote.IsDone(ctx, c.plan, of.Stage, of.Number); err != nil {
+	if done, err := c.remote.IsDone(ctx, of.Stage, of.Number); err != nil {
 		return finetune.Failed(req, err)
 	} else if done {
 		sum, _ := finetune.Failed(req, errors.New("shard is done"))
 		sum.Status, sum.Error, sum.Warnings = runfolder.Completed, "", []string{finetune.AlreadyBuilt(of.Stage)}
 		return sum, nil
 	}
-	if err := c.remote.FetchFor(ctx, c.dir, c.plan, of.Stage, of.Number); err != nil {
+	if err := c.remote.FetchFor(ctx, of.Stage, of.Number); err != nil {
 		return finetune.Failed(req, err)
 	}
 	sum, err := finetune.Run(ctx, req, env)
 	if err != nil {
 		return sum, err
 	}
-	if err := c.remote.SendShard(ctx, c.dir, c.plan, of.Stage, of.Number); err != nil {
+	if err := c.remote.SendShard(ctx, of.Stage, of.Number); err != nil {
 		sum.Status, sum.Error = runfolder.Failed, err.Error()
 		return sum, err
 	}
 	// If builders need whole tasks, other processes on this machine may be in the group stage and reading the copies of
 	// built shards.
-	if !c.plan.Tasks || of.Stage == shards.Group {
+	if !c.remote.Plan.Tasks || of.Stage == shards.Group {
 		err = os.RemoveAll(string(c.dir.Shard(of.Stage, of.Number)))
 	}
 	return sum, err

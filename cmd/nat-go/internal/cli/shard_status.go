@@ -57,21 +57,21 @@ func shardStates(ctx context.Context, dir shards.Folder, stage string) (p *shard
 }
 
 func lookAt(ctx context.Context, c *localPlan, stage string) (*shards.Plan, []*shards.State, error) {
-	plan, err := c.dir.Read()
+	parts, err := c.dir.Open()
 	if err != nil {
 		return nil, nil, err
 	}
 	if c.remote != nil {
-		if _, err := c.remote.FetchCut(ctx, c.dir, plan); err != nil {
+		if _, err := c.remote.FetchCut(ctx); err != nil {
 			return nil, nil, err
 		}
 	}
-	stages := plan.Stages()
+	stages := parts.Plan.Stages()
 	if c.dir.HasCut() {
 		stages = append(stages, shards.Write)
 	}
 	if stage != "" {
-		if err := plan.CheckStage(shards.Stage(stage)); err != nil {
+		if err := parts.Plan.CheckStage(shards.Stage(stage)); err != nil {
 			return nil, nil, exit.With(exit.Usage, err)
 		}
 		stages = []shards.Stage{shards.Stage(stage)}
@@ -79,19 +79,19 @@ func lookAt(ctx context.Context, c *localPlan, stage string) (*shards.Plan, []*s
 	var states []*shards.State
 	for _, x := range stages {
 		if c.remote != nil {
-			if err := c.remote.FetchDone(ctx, c.dir, plan, x); err != nil {
+			if err := c.remote.FetchDone(ctx, x); err != nil {
 				return nil, nil, err
 			}
 		}
-		s, err := c.dir.Look(plan, x)
+		s, err := parts.Look(x)
 		if err != nil {
-			return nil, nil, exit.With(exit.Failed, err)
+			return nil, nil, err
 		}
 		if states = append(states, s); len(s.Missing) > 0 { // later stages can't start before this one is done
 			break
 		}
 	}
-	return plan, states, nil
+	return parts.Plan, states, nil
 }
 
 func printShards(cmd *cobra.Command, dir shards.Folder, plan *shards.Plan, states []*shards.State) error {

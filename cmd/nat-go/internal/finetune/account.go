@@ -32,8 +32,8 @@ func (r *run) account(ctx context.Context) error {
 	out, made, seen := r.out, r.out.made, &r.built.At.Seen
 	// A merge writes its starting state only now, because the folder of an interrupted merge must not look like a run
 	// that can be resumed.
-	if r.plan.join != nil {
-		if err := (decider{r.plan, r.tokens}).writeBegun(made.Inputs); err != nil {
+	if r.plan.joined != nil {
+		if err := r.writeBegun(made.Inputs); err != nil {
 			return exit.Default(exit.Environment, err)
 		}
 	}
@@ -61,7 +61,7 @@ func (r *run) account(ctx context.Context) error {
 			out.Warn("%s: %s", b.Name, text)
 		}
 	}
-	failure := verdict{r.plan, out}.failure(ctx, seen)
+	failure := r.failure(ctx, seen)
 	made.Status, made.Warnings, made.Seed = runfolder.Completed, out.Warnings, r.plan.rules.Split.Seed
 	if seen.Fidelity != nil {
 		made.Fidelity = &runfolder.Fidelity{
@@ -85,15 +85,9 @@ func (r *run) account(ctx context.Context) error {
 	return failure
 }
 
-// verdict determines whether a run succeeded.
-type verdict struct {
-	plan *plan
-	out  *report
-}
-
 // failure returns an error if the run failed although everything was written, because its counts don't add up or it
 // kept no records.
-func (r verdict) failure(ctx context.Context, seen *source.Stats) error {
+func (r *run) failure(ctx context.Context, seen *source.Stats) error {
 	if err := r.out.Check(); err != nil {
 		return exit.Failedf("%w: this is a bug in nat-go; the data set is in %s, but don't trust its counts",
 			err, r.plan.folder.Dataset())
@@ -109,7 +103,7 @@ func (r verdict) failure(ctx context.Context, seen *source.Stats) error {
 }
 
 // refusals returns, in parentheses, each format's most frequent reason for rejecting records.
-func (r verdict) refusals() string {
+func (r *run) refusals() string {
 	var parts []string
 	for _, w := range r.out.made.Dataset {
 		if len(w.Refused) > 0 {
@@ -124,7 +118,7 @@ func (r verdict) refusals() string {
 
 // needsTokens returns a note on how to make token batches for hints. It returns "" unless the run produced hints
 // without a tokenizer.
-func (r verdict) needsTokens() string {
+func (r *run) needsTokens() string {
 	if len(sumCounters(r.out.made.Counters, "sites/")) == 0 || r.plan.config.Collator.Tokenizer != "" {
 		return ""
 	}
@@ -138,7 +132,7 @@ func (r verdict) needsTokens() string {
 
 // noBatches returns an error if the collator was given records but produced no batch. If text rows were written and
 // some records lack sampled ids, it only adds a warning.
-func (r verdict) noBatches() error {
+func (r *run) noBatches() error {
 	if r.out.made.Batches == nil || len(r.out.made.Batches.Counts) > 0 {
 		return nil
 	}
@@ -173,7 +167,7 @@ func remedyOf(dropped map[ledger.Reason]int64) string {
 }
 
 // noData returns the error for a run that kept nothing, with advice.
-func (r verdict) noData(ctx context.Context, seen *source.Stats) error {
+func (r *run) noData(ctx context.Context, seen *source.Stats) error {
 	c, first := r.out.made.Counts, r.out.First
 	for _, b := range r.plan.config.Selected() {
 		d, ok := b.Config.(*dpo.Config)
@@ -196,7 +190,7 @@ func (r verdict) noData(ctx context.Context, seen *source.Stats) error {
 
 // remedies returns one line for each of the run's builders that could build records from the inputs with other
 // settings.
-func (r verdict) remedies(ctx context.Context) (text string) {
+func (r *run) remedies(ctx context.Context) (text string) {
 	p := r.plan
 	if len(p.From) == 0 || p.Compat == compat.NAT {
 		return ""
@@ -218,23 +212,23 @@ func (r verdict) remedies(ctx context.Context) (text string) {
 }
 
 // hasRows reports whether any row was written in any format.
-func (r verdict) hasRows() bool {
+func (r *run) hasRows() bool {
 	return slices.ContainsFunc(r.out.made.Dataset, func(w runfolder.Written) bool { return w.Records > 0 })
 }
 
 // explain adds advice to an error that can end any stage, such as an interruption or a full disk.
-func (r verdict) explain(err error, locked bool) error {
+func (r *run) explain(err error) error {
 	again := "`nat-go " + r.plan.commandToContinue() + "` continues from here"
-	if r.plan.join != nil { // a failed merge can't be resumed, because its folder is removed
+	if r.plan.joined != nil { // a failed merge can't be resumed, because its folder is removed
 		again = "merge again"
 	}
 	switch {
 	case errors.Is(err, context.Canceled) && r.out.sum.Job == nil:
-		if locked {
+		if r.lock != nil {
 			r.out.sum.Next = again
 		}
 		state := "nothing was submitted"
-		if r.plan.shard != nil {
+		if r.plan.Shard != nil {
 			state = "the committed part of the shard is kept"
 		}
 		return exit.With(exit.Interrupted, errors.New("interrupted; "+state))

@@ -72,13 +72,12 @@ func TestFailedRunStaysFailed(t *testing.T) {
 func TestEmptyRunFails(t *testing.T) {
 	r := newRun(&plan{folder: "r", config: &config.Config{}}, stage.Env{})
 	r.out.made.Counts.Kept = 3
-	v := verdict{r.plan, r.out}
-	if err := v.failure(context.Background(), &source.Stats{}); exit.Code(err) != exit.Failed ||
+	if err := r.failure(context.Background(), &source.Stats{}); exit.Code(err) != exit.Failed ||
 		!strings.Contains(err.Error(), "empty") {
 		t.Error(err)
 	}
 	r.out.made.Dataset = []runfolder.Written{{Format: "trl", Records: 1}}
-	if err := v.failure(context.Background(), &source.Stats{}); err != nil {
+	if err := r.failure(context.Background(), &source.Stats{}); err != nil {
 		t.Error(err)
 	}
 }

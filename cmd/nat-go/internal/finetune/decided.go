@@ -22,30 +22,23 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/plugins"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage/collate"
 	"github.com/nat-go/nat-go/internal/objects"
 	"github.com/nat-go/nat-go/ttc/source"
 	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
-// decider collects everything that determines the bytes of the run's output, and detects changes to it.
-type decider struct {
-	plan   *plan
-	tokens *collate.Tokens // nil without a tokenizer
-}
-
 // writeBegun records the starting state of a run with these inputs in the run folder.
-func (x decider) writeBegun(inputs []source.Input) error {
-	p := x.plan
+func (r *run) writeBegun(inputs []source.Input) error {
+	p := r.plan
 	salt := ""
-	if p.divided != nil {
-		salt = p.divided.Plan.Decided.Salt
+	if p.parts != nil {
+		salt = p.parts.Plan.Decided.Salt
 	}
 	text, err := p.request()
 	if err != nil {
 		return err
 	}
-	d, err := x.decided(salt)
+	d, err := r.decided(salt)
 	if err != nil {
 		return err
 	}
@@ -56,10 +49,10 @@ func (x decider) writeBegun(inputs []source.Input) error {
 
 // decided returns hashes of everything that determines the bytes of the run's output, except its inputs and flags,
 // which are recorded elsewhere without hashing.
-func (x decider) decided(salt string) (*runfolder.Decided, error) {
-	p, t := x.plan, x.tokens
+func (r *run) decided(salt string) (*runfolder.Decided, error) {
+	p, t := r.plan, r.tokens
 	d := runfolder.NewDecided(salt)
-	program, err := x.program()
+	program, err := r.program()
 	if err != nil {
 		return nil, err
 	}
@@ -89,15 +82,15 @@ func (x decider) decided(salt string) (*runfolder.Decided, error) {
 			return nil, err
 		}
 	}
-	if err := x.addNamedFiles(d); err != nil {
+	if err := r.addNamedFiles(d); err != nil {
 		return nil, err
 	}
-	return d, x.addPlugins(d)
+	return d, r.addPlugins(d)
 }
 
 // addNamedFiles adds the content of the files that namedFiles returns.
-func (x decider) addNamedFiles(d *runfolder.Decided) error {
-	files, err := x.namedFiles()
+func (r *run) addNamedFiles(d *runfolder.Decided) error {
+	files, err := r.namedFiles()
 	for name, path := range files {
 		if err == nil {
 			err = addFile(d, name, path)
@@ -109,8 +102,8 @@ func (x decider) addNamedFiles(d *runfolder.Decided) error {
 // program returns a string that identifies this program. It is the version or, if the program was built without one,
 // the linker's build id, which depends on the program's content. A program without a build id is identified by a hash
 // of its content.
-func (x decider) program() (string, error) {
-	self := x.plan.self
+func (r *run) program() (string, error) {
+	self := r.plan.self
 	if v := Version(); v != unversioned || self == "" {
 		return v, nil
 	}
@@ -128,8 +121,8 @@ func (x decider) program() (string, error) {
 
 // namedFiles returns the files whose content determines the bytes of the run's output, keyed by the settings that name
 // them.
-func (x decider) namedFiles() (map[string]string, error) {
-	p := x.plan
+func (r *run) namedFiles() (map[string]string, error) {
+	p := r.plan
 	files := map[string]string{"dataset.marks.content": p.config.Dataset.Marks}
 	if c := p.config.Collator; c.Reference != nil && c.Tokenizer != "" {
 		files["collator.reference.path"] = c.Reference.Path
@@ -190,8 +183,8 @@ func addDumps(files map[string]string, dir string) error {
 }
 
 // addPlugins adds the programs of the builders' plugins, and the environment variables that are passed to them.
-func (x decider) addPlugins(d *runfolder.Decided) error {
-	p := x.plan
+func (r *run) addPlugins(d *runfolder.Decided) error {
+	p := r.plan
 	for _, b := range p.config.Selected() {
 		name, _ := builtin.Split(b.Type)
 		key := "plugins." + name + ".program"
@@ -263,14 +256,14 @@ func contentSum(path string) (string, error) {
 // acceptChanges returns an error if anything that determines the bytes of the run's output has changed since the run
 // began, unless the user accepts all the changes. The error lists the changes that aren't accepted. Otherwise,
 // acceptChanges records the accepted changes, and returns all changes accepted so far.
-func (x decider) acceptChanges() ([]string, error) {
-	p := x.plan
+func (r *run) acceptChanges() ([]string, error) {
+	p := r.plan
 	b := p.begun
 	if b.Decided == nil {
 		return nil, exit.Environmentf("run was started by an older nat-go, which did not record what determines its " +
 			"data set: start a new run")
 	}
-	now, err := x.decided(b.Decided.Salt)
+	now, err := r.decided(b.Decided.Salt)
 	if err != nil {
 		return nil, err
 	}
@@ -294,9 +287,9 @@ func (x decider) acceptChanges() ([]string, error) {
 
 // checkPlanned returns an error listing everything that determines the bytes of the run's output and has changed since
 // its plan was made.
-func (x decider) checkPlanned() error {
-	was := x.plan.divided.Plan.Decided
-	now, err := x.decided(was.Salt)
+func (r *run) checkPlanned() error {
+	was := r.plan.parts.Plan.Decided
+	now, err := r.decided(was.Salt)
 	if err != nil {
 		return err
 	}

@@ -28,23 +28,23 @@ const mergeCommand = "dataset merge"
 // written as one data set. A merge that fails removes its folder. The folder of a killed merge is removed by the next
 // merge into that folder.
 func openJoin(ctx context.Context, req Request, env stage.Env) (*plan, error) {
-	j := &joining{}
-	var err error
-	if j.parts, err = openParts(ctx, req.Join, env); err != nil {
-		return nil, err
-	}
-	if req.KeepSplit != "" {
-		keep, err := openPart(ctx, req.KeepSplit, env)
-		if err != nil {
-			return nil, err
-		}
-		j.keep = &keep.Part
-	}
-	p, err := joinPlan(ctx, req, j.parts[0], env)
+	parts, err := openParts(ctx, req.Join, env)
 	if err != nil {
 		return nil, err
 	}
-	p.join, p.rules.Hold, p.made = j, j.keep != nil, mergeCommand
+	var keep *build.Part
+	if req.KeepSplit != "" {
+		of, err := openPart(ctx, req.KeepSplit, env)
+		if err != nil {
+			return nil, err
+		}
+		keep = &of.Part
+	}
+	p, err := joinPlan(ctx, req, parts[0], env)
+	if err != nil {
+		return nil, err
+	}
+	p.joined, p.keep, p.rules.Hold, p.made = parts, keep, keep != nil, mergeCommand
 	return p, clearKilled(p.folder)
 }
 
@@ -194,8 +194,8 @@ func clearKilled(f runfolder.Folder) error {
 
 // inheritAnswers copies the teachers' answers from the parts to the merge, so that teachers are asked only new
 // questions. Answers are stored under the hash of their question.
-func (j *joining) inheritAnswers(to runfolder.Folder) error {
-	for _, part := range j.parts {
+func (p *plan) inheritAnswers() error {
+	for _, part := range p.joined {
 		err := filepath.WalkDir(part.Folder.Teacher(), func(path string, e fs.DirEntry, err error) error {
 			if errors.Is(err, fs.ErrNotExist) || err == nil && !e.Type().IsRegular() {
 				return nil
@@ -203,7 +203,7 @@ func (j *joining) inheritAnswers(to runfolder.Folder) error {
 			if err != nil {
 				return err
 			}
-			return copyOnce(path, filepath.Join(string(to), filepath.FromSlash(part.Folder.Rel(path))))
+			return copyOnce(path, filepath.Join(string(p.folder), filepath.FromSlash(part.Folder.Rel(path))))
 		})
 		if err != nil {
 			return exit.Environmentf("cannot write the run folder: %w", err)
@@ -225,11 +225,10 @@ func copyOnce(from, to string) error {
 
 // joinRuns is the stage that joins the parts' logs.
 func (r *run) joinRuns(ctx context.Context) (err error) {
-	j := r.plan.join
-	parts := lists.Map(j.parts, func(p *part) *build.Part { return &p.Part })
-	if r.built, err = r.building().Join(ctx, parts, j.keep); err != nil {
+	parts := lists.Map(r.plan.joined, func(p *part) *build.Part { return &p.Part })
+	if r.built, err = r.building().Join(ctx, parts, r.plan.keep); err != nil {
 		return err
 	}
 	r.out.take(r.built)
-	return j.inheritAnswers(r.plan.folder)
+	return r.plan.inheritAnswers()
 }

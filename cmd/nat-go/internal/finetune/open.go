@@ -18,8 +18,8 @@ import (
 // locked, it instead checks that nothing that determines the data set has changed, and stores the configuration that
 // the run continues with.
 func (r *run) openFolder(ctx context.Context) (err error) {
-	if r.plan.resume {
-		if r.out.made.Accepted, err = (decider{r.plan, r.tokens}).acceptChanges(); err != nil {
+	if r.plan.begun != nil {
+		if r.out.made.Accepted, err = r.acceptChanges(); err != nil {
 			return err
 		}
 		return r.plan.rewriteConfig()
@@ -39,8 +39,8 @@ func (r *run) openFolder(ctx context.Context) (err error) {
 	}
 	r.out.sum.NotStarted = false
 	err = r.plan.writeConfig(folder.Config())
-	if err == nil && r.plan.join == nil { // the inputs of joined runs aren't known yet
-		err = decider{r.plan, r.tokens}.writeBegun(r.in.Began)
+	if err == nil && r.plan.joined == nil { // the inputs of joined runs aren't known yet
+		err = r.writeBegun(r.in.Began)
 	}
 	if err != nil {
 		return exit.Default(exit.Environment, fmt.Errorf("cannot write the run's config.yml: %w", err))

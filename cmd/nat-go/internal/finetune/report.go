@@ -43,7 +43,7 @@ func newReport(p *plan, env stage.Env) *report {
 		},
 		sum: &Summary{
 			RunID: p.RunID, Status: runfolder.Failed, Chosen: p.chosen, Counts: noCounts(), Also: p.also,
-			NotStarted: !p.resume,
+			NotStarted: p.begun == nil,
 		},
 	}
 }
@@ -203,7 +203,7 @@ func pairsOf(p *plan) (of compat.Pairs) {
 // this machine, unless the run has a job that hasn't completed, because the commands that follow the job need that
 // folder.
 func (r *report) publish(ctx context.Context, p *plan) error {
-	if p.stored == "" || p.shard != nil || !runfolder.Has(p.folder.Manifest()) {
+	if p.stored == "" || !runfolder.Has(p.folder.Manifest()) {
 		return nil
 	}
 	r.Tell(stage.Progress{Step: "publish", Text: "publish  " + string(p.stored)})

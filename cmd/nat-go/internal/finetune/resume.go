@@ -50,8 +50,8 @@ func openBegun(ctx context.Context, how Request, env stage.Env) (*plan, error) {
 	if err != nil {
 		return nothing, err
 	}
-	p.folder, p.resume, p.begun, p.lock = folder, true, b, nothing.lock
-	p.complete, err = folder.ReadManifest()
+	p.folder, p.begun, p.lock = folder, b, nothing.lock
+	p.sealed, err = folder.ReadManifest()
 	if errors.Is(err, fs.ErrNotExist) {
 		return p, checkVersion(b)
 	}
@@ -79,7 +79,7 @@ func requestOf(folder runfolder.Folder, b *runfolder.Begun) (req Request, err er
 // submit hands a data set that is already complete to the trainer, or waits for the run's job. It returns an error if
 // the run failed.
 func (r *run) submit(ctx context.Context) error {
-	folder, m := r.plan.folder, r.plan.complete
+	folder, m := r.plan.folder, r.plan.sealed
 	r.out.made, r.out.sum.RunDir, r.out.sum.DatasetDir, r.out.sum.Status = m, string(folder), folder.Dataset(), m.Status
 	r.out.Warnings = append(m.Warnings, "the data set was already complete, so it was not made again")
 	switch {

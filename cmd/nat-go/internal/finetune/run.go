@@ -9,6 +9,7 @@ import (
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage/decide"
 )
@@ -28,7 +29,7 @@ func Run(ctx context.Context, req Request, env stage.Env) (*Summary, error) {
 		return Failed(p.Request, err)
 	}
 	sum, err := newRun(p, env).end(ctx)
-	if err != nil && p.join != nil && !runfolder.Has(p.folder.Manifest()) {
+	if err != nil && p.joined != nil && !runfolder.Has(p.folder.Manifest()) {
 		if !sum.NotStarted {
 			if gone := os.RemoveAll(string(p.folder)); gone != nil {
 				return sum, errors.Join(err, gone)
@@ -75,7 +76,7 @@ func predict(ctx context.Context, req Request, env stage.Env) (*Summary, error) 
 // stages returns the stages of the run, in order.
 func (r *run) stages() []step {
 	ahead := func(ctx context.Context) error {
-		if !r.plan.resume { // it isn't known yet where a resumed run continues
+		if r.plan.begun == nil { // it isn't known yet where a resumed run continues
 			r.in.Ahead(ctx)
 		}
 		return nil
@@ -87,21 +88,27 @@ func (r *run) stages() []step {
 	collect := func(ctx context.Context) error { return r.in.Collect(ctx, r.out.Account, r.plan.folder) }
 	open := []step{r.find, r.openTokens, benchmarks, r.openFolder, r.listDrops}
 	dataSet := []step{r.write, r.collate, r.account}
-	switch p, m := r.plan, (merger{r}); {
-	case p.complete != nil:
+	build := []step{r.plugins.Open, collect, r.build, r.curate}
+	shard := []step{r.checkSealed, r.lockShard, r.checkSealed, r.openTokens}
+	read := []step{r.listDrops, r.find}
+	switch p := r.plan; {
+	case p.sealed != nil:
 		return []step{r.submit}
 	case p.Divide != nil:
 		return []step{r.plugins.Start, r.find, r.openTokens, r.plugins.Open, r.divide}
-	case p.shard != nil:
-		return sharding{r}.stages()
-	case p.join != nil:
+	case p.Shard != nil && p.Shard.Stage == shards.Write:
+		return append(shard, r.writeShard)
+	case p.Shard != nil && p.Shard.Stage == shards.Build && p.parts.Plan.Tasks:
+		return slices.Concat(shard, read, []step{r.store, r.finishShard})
+	case p.Shard != nil:
+		return slices.Concat(shard, read, []step{r.plugins.Start, r.plugins.Open, r.build, r.prepare, r.finishShard})
+	case p.joined != nil:
 		return slices.Concat(open, []step{r.joinRuns, r.curate}, dataSet)
-	case p.merging != nil && p.merging.leave:
-		return slices.Concat([]step{m.skipIfLeft}, open, []step{m.joinShards, m.leaveWriting})
-	case p.merging != nil:
-		return slices.Concat(open, []step{m.joinShards}, dataSet, []step{r.train})
+	case p.LeaveWriting:
+		return slices.Concat([]step{r.skipIfLeft}, open, []step{r.joinShards, r.leaveWriting})
+	case p.Merge != "":
+		return slices.Concat(open, []step{r.joinShards}, dataSet, []step{r.train})
 	}
-	build := []step{r.plugins.Open, collect, r.build, r.curate}
 	return slices.Concat([]step{r.plugins.Start, r.find, ahead}, open[1:], build, dataSet, []step{r.train})
 }
 
@@ -110,7 +117,7 @@ func (r *run) work(ctx context.Context) error {
 	defer func() {
 		r.tokens.Close()
 		r.in.Close()
-		r.plan.divided.Close()
+		r.plan.parts.Close()
 		if r.built != nil && r.built.Index != nil {
 			r.built.Index.Close()
 		}
@@ -139,7 +146,7 @@ func (r *run) end(ctx context.Context) (*Summary, error) {
 	r.out.Abort()
 	r.out.count()
 	if err != nil {
-		err = verdict{r.plan, r.out}.explain(err, r.lock != nil)
+		err = r.explain(err)
 		r.out.sum.Error = r.out.Hide(err.Error())
 		if r.out.sum.Job == nil { // if there is a job, the status is the job's
 			r.out.sum.Status = runfolder.Failed

@@ -58,7 +58,7 @@ func (r *run) divide(ctx context.Context) error {
 		}
 		tasks = tasks || b.Unit == builders.UnitTask
 	}
-	decided, err := decider{p, r.tokens}.decided("")
+	decided, err := r.decided("")
 	if err != nil {
 		return err
 	}

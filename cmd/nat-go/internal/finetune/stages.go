@@ -9,8 +9,8 @@ import (
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage/build"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage/collate"
@@ -18,6 +18,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage/read"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage/train"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage/write"
+	"github.com/nat-go/nat-go/ttc/group"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
@@ -33,6 +34,10 @@ type run struct {
 	built      *build.Built
 	benchmarks *decide.Benchmarks
 	decisions  *curate.Decisions
+
+	ranges []recordlog.Range   // ranges of the merged log for the shards to write
+	rows   []runfolder.Written // the rows that the shards wrote, joined
+	spill  *group.Spill        // stores examples for stage Group; nil means that records are built from them
 }
 
 func newRun(p *plan, env stage.Env) *run {
@@ -53,20 +58,20 @@ var errSealed = errors.New("sealed")
 // inputs.
 func (r *run) find(ctx context.Context) (err error) {
 	p := r.plan
-	switch s := p.shard; {
-	case p.join != nil:
-		r.in = &read.Inputs{Type: p.join.parts[0].manifest.Source}
-	case s != nil && s.stage == shards.Group:
+	switch {
+	case p.joined != nil:
+		r.in = &read.Inputs{Type: p.joined[0].manifest.Source}
+	case p.groups():
 		r.in = &read.Inputs{}
-		return s.checkGroupable()
+		return p.checkGroupable()
 	default:
 		if r.in, err = p.findInputs(ctx); err != nil {
 			return err
 		}
-		if s != nil {
-			return r.in.Restrict(s.Plan, s.of.Parts)
+		if p.share != nil {
+			return r.in.Restrict(p.parts.Plan, p.share.Parts)
 		}
-		if p.resume {
+		if p.begun != nil {
 			err = r.in.CheckUnchanged(p.begun.Inputs)
 		}
 	}
@@ -84,10 +89,10 @@ func (r *run) find(ctx context.Context) (err error) {
 func (r *run) openTokens(ctx context.Context) (err error) {
 	c := r.plan.config.Collator
 	c.TemplateTime = cmp.Or(r.plan.Now, c.TemplateTime)
-	if r.tokens, err = collate.Open(ctx, c, r.plan.rules.Split.Seed); err != nil || r.plan.divided == nil {
+	if r.tokens, err = collate.Open(ctx, c, r.plan.rules.Split.Seed); err != nil || r.plan.parts == nil {
 		return err
 	}
-	return decider{r.plan, r.tokens}.checkPlanned()
+	return r.checkPlanned()
 }
 
 func (r *run) build(ctx context.Context) (err error) {
@@ -100,7 +105,7 @@ func (r *run) build(ctx context.Context) (err error) {
 	}
 	r.out.take(r.built)
 	for _, b := range r.plugins.Builders {
-		if r.plan.divided != nil {
+		if r.plan.parts != nil {
 			if err := b.CheckNames(); err != nil {
 				return err
 			}
@@ -119,18 +124,19 @@ func (r *run) building() build.Stage {
 	b := build.Stage{
 		Account: r.out.Account, Folder: p.folder, Gates: p.gates(), Where: p.where, Marks: p.marks, Compat: p.Compat,
 		History: r.out.history, Builders: r.plugins.Builders, Inputs: r.in, GroupBytes: int64(p.config.Limits.Group),
-		KeepGoing: p.trainer.ContinueOnCollectionError,
+		KeepGoing: p.trainer.ContinueOnCollectionError, Spill: r.spill,
 	}
-	if s := p.shard; s == nil && !p.isDecided() { // decisions depend on the records from all shards
+	if p.Shard == nil && !p.isDecided() { // decisions depend on the records from all shards
 		b.Rules = p.rules
 		b.Rules.Name = p.exampleOf
-	} else if s != nil {
-		if b.Spill = s.spill; s.stage == shards.Group {
-			b.Spilled = s.addTo
+	}
+	if p.groups() {
+		b.Spilled = func(ctx context.Context, index *group.Index) error {
+			return p.parts.AddSpilled(ctx, index, p.Shard.Number)
 		}
 	}
-	if m := p.merging; m != nil && m.leave {
-		b.Logged = m.divide
+	if p.LeaveWriting {
+		b.Logged = r.divideLog
 	}
 	return b
 }
@@ -139,7 +145,7 @@ func (r *run) building() build.Stage {
 // example. It logs how many scores each rule gave. It does nothing for resumed and divided runs, which don't see all
 // examples.
 func reportScores(p *plan, out *report, examples int64) {
-	if p.resume || p.divided != nil || examples == 0 {
+	if p.begun != nil || p.parts != nil || examples == 0 {
 		return
 	}
 	if p.verdict != nil {
@@ -166,8 +172,8 @@ func (r *run) curate(ctx context.Context) (err error) {
 		Account: r.out.Account, Folder: r.plan.folder, Index: b.Index, Marks: b.Marks, Benchmarks: r.benchmarks,
 		Seen: b.At.Seen,
 	}
-	if m := r.plan.merging; r.plan.isDecided() {
-		if s.Decided, err = m.Dir.Decisions(m.cut, r.plan.folder); err != nil {
+	if p := r.plan; p.isDecided() {
+		if s.Decided, err = p.parts.Dir.Decisions(p.cut, p.folder); err != nil {
 			return err
 		}
 	}
@@ -189,17 +195,14 @@ func (r *run) write(ctx context.Context) (err error) {
 // writing returns the stage that writes the rows of the log in a folder.
 func (r *run) writing(log runfolder.Folder) write.Stage {
 	p := r.plan
-	w := write.Stage{
+	return write.Stage{
 		Account: r.out.Account, Folder: p.folder, Compat: p.Compat, Tokens: r.tokens != nil, CopyTo: p.copyTo,
+		Parts: p.outputs, Joined: r.rows,
 		Spec: dataset.Spec{
 			Dir: p.folder.Dataset(), Log: log.Records(), Decisions: r.decisions, Formats: p.formats,
 			Options: p.options, Gates: p.gates(), Ready: r.out.Know,
 		},
 	}
-	if m := p.merging; m != nil {
-		w.Parts, w.Joined = m.shares, m.rows
-	}
-	return w
 }
 
 func (r *run) collate(ctx context.Context) error {
@@ -213,13 +216,13 @@ func (r *run) collation() collate.Stage {
 	p := r.plan
 	c := collate.Stage{
 		Account: r.out.Account, Folder: p.folder, Config: &p.config.Collator, Tokens: r.tokens, Decisions: r.decisions,
-		Formats: p.formats, Shards: p.divided,
+		Formats: p.formats, Shards: p.parts,
 	}
 	if r.built != nil {
 		c.Seen, c.ByTask = r.built.At.Seen, r.built.At.Groups > 0
 	}
-	if m := p.merging; m != nil && m.cut != nil {
-		c.Parts, c.Collated = m.shares, m.cut.Collated
+	if p.cut != nil {
+		c.Parts, c.Collated = p.outputs, p.cut.Collated
 	}
 	return c
 }
@@ -228,7 +231,7 @@ func (r *run) train(ctx context.Context) error {
 	p := r.plan
 	job, err := train.Stage{
 		Account: r.out.Account, Folder: p.folder, Adapter: p.adapter, Data: r.out.made, History: r.out.history,
-		Counted: p.complete == nil, DryRun: p.DryRun, Wait: !p.Detach && p.trainer.WaitForCompletion,
+		Counted: p.sealed == nil, DryRun: p.DryRun, Wait: !p.Detach && p.trainer.WaitForCompletion,
 	}.Run(ctx)
 	if r.out.sum.Next = job.Next; job.Ref != nil {
 		r.out.sum.Job, r.out.sum.Status = job.Ref, job.Status

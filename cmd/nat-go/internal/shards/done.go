@@ -3,7 +3,6 @@ package shards
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -43,51 +42,34 @@ func WriteDone(f runfolder.Folder, d *Done) error {
 	return durable.WriteJSON(donePath(f), d)
 }
 
-// ReadDone reads the manifest of one of the plan's shards. It returns nil if the shard isn't done, and an error if the
-// manifest belongs to another plan.
-func (f Folder) ReadDone(p *Plan, stage Stage, shard int) (*Done, error) {
-	path := donePath(f.Shard(stage, shard))
+// ReadDone reads the manifest of a shard's stage. It returns nil if the shard isn't done, and an error if the manifest
+// belongs to another plan.
+func (p *Parts) ReadDone(stage Stage, shard int) (*Done, error) {
+	folder := p.Dir.Shard(stage, shard)
+	path := donePath(folder)
 	text, err := durable.ReadFile(path, maxDoneBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, exit.With(exit.Failed, err)
 	}
 	d := new(Done)
-	err = decode(text, d)
-	if err == nil {
+	if err = decode(text, d); err == nil {
 		err = d.check()
 	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
 	switch {
+	case err != nil:
+		return nil, exit.Failedf("%s: %w", path, err)
 	case d.Version != Version:
-		return nil, fmt.Errorf("%s has version %d, but this program reads version %d: remove the folder and run the "+
+		return nil, exit.Failedf("%s has version %d, but this program reads version %d: remove the folder and run the "+
 			"shard again", path, d.Version, Version)
-	case d.Plan != p.Sum:
-		return nil, fmt.Errorf("%s was built from another plan: remove %s and rerun the shard", path,
-			f.Shard(stage, shard))
+	case d.Plan != p.Plan.Sum:
+		return nil, exit.Failedf("%s was built from another plan: remove %s and rerun the shard", path, folder)
 	case d.Shard != shard || d.Stage != stage:
-		return nil, fmt.Errorf("%s belongs to another shard or stage: shard %d, stage %s", path, d.Shard, d.Stage)
+		return nil, exit.Failedf("%s belongs to another shard or stage: shard %d, stage %s", path, d.Shard, d.Stage)
 	}
 	return d, nil
-}
-
-// ReadStage reads a stage's manifests, one per shard. The entry of a shard that isn't done is nil, and missing lists
-// those shards.
-func (f Folder) ReadStage(p *Plan, stage Stage) (all []*Done, missing []int, err error) {
-	for i := range p.Shards {
-		d, err := f.ReadDone(p, stage, i)
-		if err != nil {
-			return nil, nil, exit.With(exit.Failed, err)
-		}
-		if all = append(all, d); d == nil {
-			missing = append(missing, i)
-		}
-	}
-	return all, missing, nil
 }
 
 // Output describes the rows and batches that a shard wrote in stage Write. It is stored in the shard's folder, in a
@@ -142,23 +124,17 @@ type State struct {
 }
 
 // Look returns the progress of a stage.
-func (f Folder) Look(p *Plan, stage Stage) (*State, error) {
-	s := &State{Stage: stage, Done: []int{}, Running: []int{}, Missing: []int{}}
-	all, _, err := f.ReadStage(p, stage)
-	if err != nil {
-		return nil, err
-	}
-	for i, d := range all {
+func (p *Parts) Look(stage Stage) (*State, error) {
+	missing, err := p.Read(stage)
+	s := &State{Stage: stage, Done: []int{}, Running: []int{}, Missing: append([]int{}, missing...)}
+	for i, d := range p.done[stage] {
 		if d != nil {
 			s.Done = append(s.Done, i)
-			continue
-		}
-		s.Missing = append(s.Missing, i)
-		if _, err := f.Shard(stage, i).LeftBy(); errors.As(err, new(*runfolder.Busy)) {
+		} else if _, err := p.Dir.Shard(stage, i).LeftBy(); errors.As(err, new(*runfolder.Busy)) {
 			s.Running = append(s.Running, i)
 		}
 	}
-	return s, nil
+	return s, err
 }
 
 // Array formats numbers in the notation that schedulers use, such as 3,7-9.

@@ -235,7 +235,7 @@ type Place struct{ Run, Row int64 }
 // placeWidth is the size of an encoded place.
 const placeWidth = 16
 
-// Order is the file that records the place of each group in a shard's log for stage Group. SortGroups uses these
+// Order is the file that records the place of each group in a shard's log for stage Group. sortGroups uses these
 // files to arrange all groups in the order that they would have in a single run. The file is next to the log. It is
 // synced before each of the log's commits, and truncated when the log is. The methods of a nil Order do nothing.
 type Order struct{ appender }
@@ -288,20 +288,20 @@ func (o *Order) Close() {
 	}
 }
 
-// orderWidth is the size of an entry that SortGroups sorts. An entry consists of a place and a shard number.
+// orderWidth is the size of an entry that sortGroups sorts. An entry consists of a place and a shard number.
 const orderWidth = placeWidth + 4
 
-// orderMemory is the number of bytes that SortGroups sorts in memory before it uses the disk.
+// orderMemory is the number of bytes that sortGroups sorts in memory before it uses the disk.
 const orderMemory = 4 << 20
 
-// SortGroups yields the shard number of each group in the shards' logs for stage Group, in the order that the groups
+// sortGroups yields the shard number of each group in the shards' logs for stage Group, in the order that the groups
 // would have in a single run. scratch is a folder for temporary files.
-func (f Folder) SortGroups(p *Plan, scratch string) iter.Seq2[int, error] {
+func (p *Parts) sortGroups(scratch string) iter.Seq2[int, error] {
 	return func(yield func(int, error) bool) {
 		order := extsort.New(orderWidth, orderMemory, scratch)
 		defer order.Close()
-		for i := range p.Shards {
-			if err := f.addPlaces(order, i); err != nil {
+		for i := range p.Plan.Shards {
+			if err := addPlaces(order, p.Dir, i); err != nil {
 				yield(0, err)
 				return
 			}
@@ -319,8 +319,8 @@ func (f Folder) SortGroups(p *Plan, scratch string) iter.Seq2[int, error] {
 }
 
 // addPlaces adds the places of a shard's groups to the sorter.
-func (f Folder) addPlaces(order *extsort.Sorter, shard int) error {
-	file, err := durable.Open(orderPath(f.Shard(Group, shard)))
+func addPlaces(order *extsort.Sorter, dir Folder, shard int) error {
+	file, err := durable.Open(orderPath(dir.Shard(Group, shard)))
 	if err != nil {
 		return err
 	}

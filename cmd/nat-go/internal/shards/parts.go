@@ -14,6 +14,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator/batch"
+	"github.com/nat-go/nat-go/ttc/group"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
 )
@@ -36,8 +37,17 @@ func (f Folder) Open() (*Parts, error) {
 
 // Read reads the manifests of a stage into p.done, and returns the shards that lack one.
 func (p *Parts) Read(stage Stage) (missing []int, err error) {
-	p.done[stage], missing, err = p.Dir.ReadStage(p.Plan, stage)
-	return missing, err
+	all := make([]*Done, len(p.Plan.Shards))
+	for i := range all {
+		if all[i], err = p.ReadDone(stage, i); err != nil {
+			return nil, err
+		}
+		if all[i] == nil {
+			missing = append(missing, i)
+		}
+	}
+	p.done[stage] = all
+	return missing, nil
 }
 
 // CheckComplete reads the manifests of the stages before the merge. It returns an error that names the shards that have
@@ -92,6 +102,29 @@ func (p *Parts) Built(stage Stage, shard int) (runfolder.Folder, *Done) {
 	return p.Dir.Shard(stage, shard), p.done[stage][shard]
 }
 
+// AddSpilled adds the examples that all shards stored for a shard to an index. It returns an error if the list of these
+// examples in a shard's folder doesn't match the manifest.
+func (p *Parts) AddSpilled(ctx context.Context, index *group.Index, shard int) error {
+	for i, d := range p.done[Build] {
+		path := p.Dir.Spill(i)
+		list := group.SpillList(path)
+		sum, err := runfolder.ContentSum(list)
+		if err == nil && runfolder.Lookup(d.Files, p.Dir.Shard(Build, i).Rel(list)).XXH3 != sum {
+			err = fmt.Errorf("content of %s does not match its manifest: remove the shard's folder, and rerun it", list)
+		}
+		if err == nil {
+			err = index.AddSpilled(ctx, path, shard)
+		}
+		if ctx.Err() == nil && err != nil {
+			err = exit.With(exit.Environment, err)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // ReadRow reads a token row that a shard made.
 func (p *Parts) ReadRow(row *batch.Encoded) ([]byte, error) {
 	f, err := p.openRows(int(row.File))
@@ -122,8 +155,8 @@ func (p *Parts) openRows(shard int) (f *os.File, err error) {
 	if f = p.rows[shard]; f != nil {
 		return f, nil
 	}
-	if shard < 0 || shard >= len(p.Plan.Shards) {
-		return nil, fmt.Errorf("unknown shard %d: the plan has %d shards", shard, len(p.Plan.Shards))
+	if err := p.Plan.has(shard); err != nil {
+		return nil, err
 	}
 	folder, done := p.Built(p.RowStage(), shard)
 	if f, err = openBuilt(folder, done, rowsPath(folder)); err == nil {
@@ -239,7 +272,7 @@ func (p *Parts) interleave(ctx context.Context, scratch string, open func(shard 
 		all = append(all, g)
 	}
 	unlike := errors.New("order.bin does not match its log: remove the shard's folder, and rerun the shard")
-	for shard, err := range p.Dir.SortGroups(p.Plan, scratch) {
+	for shard, err := range p.sortGroups(scratch) {
 		if err = cmp.Or(err, ctx.Err()); err == nil {
 			err = all[shard].Next()
 		}

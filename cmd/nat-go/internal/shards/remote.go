@@ -27,22 +27,28 @@ import (
 
 // Remote is a plan's folder in object storage, where files have the same names as on disk. A process works on a local
 // copy. It downloads the files that it needs, and uploads its results, with the manifest last.
-type Remote struct{ runfolder.Stored }
+type Remote struct {
+	runfolder.Stored
+	*Parts // the local copy; nil until Copy sets it
+}
 
 // Remote returns the folder as a Remote if it is in object storage, or nil if it is on disk.
 func (f Folder) Remote() *Remote {
 	if !objects.Is(string(f)) {
 		return nil
 	}
-	return &Remote{runfolder.Stored(f)}
+	return &Remote{Stored: runfolder.Stored(f)}
 }
 
 // maxTransfers is the maximum number of concurrent downloads. At most half as many uploads are concurrent, because each
 // upload keeps part of its content in memory.
 const maxTransfers = 8
 
-// stored returns the name in object storage of a file in a local copy.
-func (f Folder) stored(path string) string { return runfolder.Folder(f).Rel(path) }
+// stored returns the name in object storage of a file in the local copy.
+func (r *Remote) stored(path string) string { return runfolder.Folder(r.Dir).Rel(path) }
+
+// coded gives an error the exit code for the environment, unless it has an exit code.
+func coded(err *error) { *err = exit.Default(exit.Environment, *err) }
 
 // Free returns an error if a plan already exists, or if the storage can't prevent two plans from being written
 // concurrently.
@@ -52,64 +58,65 @@ func (r *Remote) Free(ctx context.Context) error {
 }
 
 // SendPlan uploads a plan's configuration and files of ids, and then the plan.
-func (r *Remote) SendPlan(ctx context.Context, dir Folder, p *Plan) error {
-	paths := []string{dir.Config()}
-	for i, s := range p.Shards {
+func (r *Remote) SendPlan(ctx context.Context) error {
+	paths := []string{r.Dir.Config()}
+	for i, s := range r.Plan.Shards {
 		if s.Named != nil {
-			paths = append(paths, dir.Named(i))
+			paths = append(paths, r.Dir.Named(i))
 		}
 	}
-	return r.sendAll(ctx, dir, paths, paths, dir.Plan())
+	return r.sendAll(ctx, paths, paths, r.Dir.Plan())
 }
 
 // sendAll uploads the files at paths, followed by the manifest that lists them. Each file is stored under the name of
 // the corresponding path in as, which is a path in the local copy.
-func (r *Remote) sendAll(ctx context.Context, dir Folder, paths, as []string, manifest string) error {
-	err := runfolder.Transfer(ctx, maxTransfers/2, len(paths), func(ctx context.Context, i int) error {
-		return r.Send(ctx, paths[i], dir.stored(as[i]))
+func (r *Remote) sendAll(ctx context.Context, paths, as []string, manifest string) (err error) {
+	defer coded(&err)
+	err = runfolder.Transfer(ctx, maxTransfers/2, len(paths), func(ctx context.Context, i int) error {
+		return r.Send(ctx, paths[i], r.stored(as[i]))
 	})
 	if err != nil {
-		return exit.Default(exit.Environment, err)
+		return err
 	}
 	text, err := durable.ReadFile(manifest, maxPlanBytes)
 	if err == nil {
-		err = objects.OfProcess().Create(ctx, r.Object(dir.stored(manifest)), text)
+		err = objects.OfProcess().Create(ctx, r.Object(r.stored(manifest)), text)
 	}
 	if errors.Is(err, fs.ErrExist) {
 		return exit.With(exit.Failed, err)
 	}
-	return exit.Default(exit.Environment, err)
+	return err
 }
 
 // Copy makes a local copy of the plan and the configuration in a folder below work. If a copy of the same plan already
 // exists, its other files are kept.
-func (r *Remote) Copy(ctx context.Context, work string) (Folder, *Plan, error) {
+func (r *Remote) Copy(ctx context.Context, work string) error {
 	text, err := objects.OfProcess().ReadAll(ctx, r.Object(planName), maxPlanBytes)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil, exit.Environmentf("no plan in %s: `nat-go shard plan` makes one", r.Stored)
+		return exit.Environmentf("no plan in %s: `nat-go shard plan` makes one", r.Stored)
 	}
 	if err != nil {
-		return "", nil, exit.With(exit.Environment, err)
+		return exit.With(exit.Environment, err)
 	}
 	h := xxh3.New()
 	fmt.Fprintf(h, "%q %s", r.Stored, text)
-	dir := Folder(filepath.Join(work, runfolder.Digest(h)))
-	if err = os.MkdirAll(string(dir), 0o700); err == nil {
-		err = durable.WriteFile(dir.Plan(), text)
+	r.Parts = &Parts{Dir: Folder(filepath.Join(work, runfolder.Digest(h)))}
+	if err = os.MkdirAll(string(r.Dir), 0o700); err == nil {
+		err = durable.WriteFile(r.Dir.Plan(), text)
 	}
 	if err == nil {
-		err = r.fetchFile(ctx, dir, dir.Config(), MaxConfig)
+		err = r.fetchFile(ctx, r.Dir.Config(), MaxConfig)
 	}
 	if err != nil {
-		return "", nil, exit.Default(exit.Environment, fmt.Errorf("cannot copy the plan: %w", err))
+		return exit.Default(exit.Environment, fmt.Errorf("cannot copy the plan: %w", err))
 	}
-	p, err := dir.Read()
-	return dir, p, err
+	r.Parts, err = r.Dir.Open()
+	return err
 }
 
 // fetch downloads a file. It returns an error if the file's size or checksum differs from the expected one.
-func (r *Remote) fetch(ctx context.Context, dir Folder, path string, is runfolder.File) error {
-	name := dir.stored(path)
+func (r *Remote) fetch(ctx context.Context, path string, is runfolder.File) error {
+	name := r.stored(path)
 	return r.Get(ctx, name, path, is.Bytes, func(got runfolder.File) error {
 		if got.Bytes != is.Bytes || got.XXH3 != is.XXH3 {
 			return exit.Failedf("%s doesn't match its manifest: remove it and the manifest, and run the shard "+
@@ -120,74 +127,77 @@ func (r *Remote) fetch(ctx context.Context, dir Folder, path string, is runfolde
 }
 
 // fetchFile downloads a file of at most maxBytes, whose checksum isn't known.
-func (r *Remote) fetchFile(ctx context.Context, dir Folder, path string, maxBytes int64) error {
-	return r.Get(ctx, dir.stored(path), path, maxBytes, nil)
+func (r *Remote) fetchFile(ctx context.Context, path string, maxBytes int64) error {
+	return r.Get(ctx, r.stored(path), path, maxBytes, nil)
+}
+
+// fetchIf downloads a file of at most maxBytes, and returns false if it doesn't exist.
+func (r *Remote) fetchIf(ctx context.Context, path string, maxBytes int64) (there bool, err error) {
+	defer coded(&err)
+	err = r.Get(ctx, r.stored(path), path, maxBytes, nil)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // fetchDone downloads a shard's manifest. It returns false if the manifest doesn't exist.
-func (r *Remote) fetchDone(ctx context.Context, dir Folder, stage Stage, shard int) (bool, error) {
-	path := donePath(dir.Shard(stage, shard))
-	err := r.fetchFile(ctx, dir, path, maxDoneBytes)
-	if !errors.Is(err, fs.ErrNotExist) {
-		return err == nil, exit.Default(exit.Environment, err)
-	}
-	return false, nil
+func (r *Remote) fetchDone(ctx context.Context, stage Stage, shard int) (bool, error) {
+	return r.fetchIf(ctx, donePath(r.Dir.Shard(stage, shard)), maxDoneBytes)
 }
 
 // FetchDone downloads the manifests of the shards that are done with a stage. Each manifest is requested by name,
 // because a listing may be incomplete.
-func (r *Remote) FetchDone(ctx context.Context, dir Folder, p *Plan, stage Stage) error {
-	return runfolder.Transfer(ctx, maxTransfers, len(p.Shards), func(ctx context.Context, i int) error {
-		_, err := r.fetchDone(ctx, dir, stage, i)
+func (r *Remote) FetchDone(ctx context.Context, stage Stage) error {
+	return runfolder.Transfer(ctx, maxTransfers, len(r.Plan.Shards), func(ctx context.Context, i int) error {
+		_, err := r.fetchDone(ctx, stage, i)
 		return err
 	})
 }
 
 // IsDone reports whether the storage contains the manifest for a shard's stage. It returns an error if the manifest is
 // invalid.
-func (r *Remote) IsDone(ctx context.Context, p *Plan, stage Stage, shard int) (bool, error) {
+func (r *Remote) IsDone(ctx context.Context, stage Stage, shard int) (bool, error) {
 	tmp, err := os.MkdirTemp("", "nat-go-shards-")
 	if err != nil {
 		return false, exit.With(exit.Environment, err)
 	}
 	defer os.RemoveAll(tmp)
-	dir := Folder(tmp)
-	there, err := r.fetchDone(ctx, dir, stage, shard)
-	if err != nil || !there {
-		return there, err
+	apart := &Remote{r.Stored, &Parts{Dir: Folder(tmp), Plan: r.Plan}} // the shard may be in progress in r.Dir
+	there, err := apart.fetchDone(ctx, stage, shard)
+	if err == nil && there {
+		_, err = apart.ReadDone(stage, shard)
 	}
-	if _, err = dir.ReadDone(p, stage, shard); err != nil {
-		err = r.RewriteError(dir, exit.With(exit.Failed, err))
-	}
-	return there, err
+	return there, apart.RewriteError(err)
 }
 
 // FetchFor downloads the files that a shard reads in a stage, except the run's inputs.
-func (r *Remote) FetchFor(ctx context.Context, dir Folder, p *Plan, stage Stage, shard int) error {
-	if shard >= len(p.Shards) {
+func (r *Remote) FetchFor(ctx context.Context, stage Stage, shard int) (err error) {
+	defer coded(&err)
+	if shard >= len(r.Plan.Shards) {
 		return nil // the invalid number is reported when the shard is run
 	}
-	if is := p.Shards[shard].Named; is != nil {
-		if err := r.fetch(ctx, dir, dir.Named(shard), *is); err != nil {
-			return exit.Default(exit.Environment, err)
+	if is := r.Plan.Shards[shard].Named; is != nil {
+		if err := r.fetch(ctx, r.Dir.Named(shard), *is); err != nil {
+			return err
 		}
 	}
 	if stage == Write {
-		return r.fetchForWriting(ctx, dir, p, shard)
+		return r.fetchForWriting(ctx, shard)
 	}
-	if stage != Group || !p.Tasks {
+	if stage != Group || !r.Plan.Tasks {
 		return nil
 	}
-	if err := r.FetchDone(ctx, dir, p, Build); err != nil {
+	if err := r.FetchDone(ctx, Build); err != nil {
 		return err
 	}
-	all, missing, err := dir.ReadStage(p, Build)
+	missing, err := r.Read(Build)
 	if err != nil || len(missing) > 0 {
 		return err // missing manifests are reported when the shard is run
 	}
-	for _, d := range all {
-		if err := r.fetchSpilled(ctx, dir, d, shard); err != nil {
-			return exit.Default(exit.Environment, err)
+	for _, d := range r.done[Build] {
+		if err := r.fetchSpilled(ctx, d, shard); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -195,11 +205,11 @@ func (r *Remote) FetchFor(ctx context.Context, dir Folder, p *Plan, stage Stage,
 
 // fetchSpilled downloads from a shard's spill the examples for the shard numbered part. d is the manifest of the
 // shard that wrote the spill. The downloaded file is sparse, with holes in place of the other parts.
-func (r *Remote) fetchSpilled(ctx context.Context, dir Folder, d *Done, part int) error {
-	path, folder := dir.Spill(d.Shard), dir.Shard(Build, d.Shard)
+func (r *Remote) fetchSpilled(ctx context.Context, d *Done, part int) error {
+	path, folder := r.Dir.Spill(d.Shard), r.Dir.Shard(Build, d.Shard)
 	list := group.SpillList(path)
 	if is := runfolder.Lookup(d.Files, folder.Rel(list)); is.Path != "" {
-		if err := r.fetch(ctx, dir, list, is); err != nil {
+		if err := r.fetch(ctx, list, is); err != nil {
 			return err
 		}
 	}
@@ -210,53 +220,54 @@ func (r *Remote) fetchSpilled(ctx context.Context, dir Folder, d *Done, part int
 	}); err != nil {
 		return err
 	}
-	return r.fetchRanges(ctx, dir, path, own, fmt.Sprintf("its list says: rerun shard %d", d.Shard))
+	return r.fetchRanges(ctx, path, own, fmt.Sprintf("its list says: rerun shard %d", d.Shard))
 }
 
 // SendShard uploads a shard's files if it is done, with the manifest last.
-func (r *Remote) SendShard(ctx context.Context, dir Folder, p *Plan, stage Stage, shard int) error {
-	d, err := dir.ReadDone(p, stage, shard)
+func (r *Remote) SendShard(ctx context.Context, stage Stage, shard int) error {
+	d, err := r.ReadDone(stage, shard)
 	if err != nil || d == nil {
 		return err
 	}
-	folder := dir.Shard(stage, shard)
+	folder := r.Dir.Shard(stage, shard)
 	var paths []string
 	for _, f := range d.Files {
 		paths = append(paths, filepath.Join(string(folder), filepath.FromSlash(f.Path)))
 	}
-	return r.sendAll(ctx, dir, paths, paths, donePath(folder))
+	return r.sendAll(ctx, paths, paths, donePath(folder))
 }
 
 // FetchBuilt downloads the shards' files that a merge needs. If the data set was divided, they include the rows that
 // the shards wrote. If a stage isn't done for all shards, it downloads the shards' manifests up to that stage, but none
 // of their other files.
-func (r *Remote) FetchBuilt(ctx context.Context, dir Folder, p *Plan) error {
-	cut, err := r.FetchCut(ctx, dir, p)
+func (r *Remote) FetchBuilt(ctx context.Context) (err error) {
+	defer coded(&err)
+	cut, err := r.FetchCut(ctx)
 	if err != nil {
 		return err
 	}
-	stages := p.Stages()
+	stages := r.Plan.Stages()
 	if cut != nil {
 		stages = append(stages, Write)
-		if err := r.fetchCutFile(ctx, dir, cut, dir.CutDrops()); err != nil {
-			return exit.Default(exit.Environment, err)
+		if err := r.fetchCutFile(ctx, cut, r.Dir.CutDrops()); err != nil {
+			return err
 		}
 	}
 	var paths []string
 	var are []runfolder.File
 	for _, stage := range stages {
-		if err := r.FetchDone(ctx, dir, p, stage); err != nil {
+		if err := r.FetchDone(ctx, stage); err != nil {
 			return err
 		}
-		all, missing, err := dir.ReadStage(p, stage)
+		missing, err := r.Read(stage)
 		if err != nil || len(missing) > 0 {
 			return err // the merge reports missing manifests
 		}
-		for i, d := range all {
-			folder := dir.Shard(stage, i)
+		for i, d := range r.done[stage] {
+			folder := r.Dir.Shard(stage, i)
 			for _, is := range d.Files {
 				path := filepath.Join(string(folder), filepath.FromSlash(is.Path))
-				if path == dir.Spill(i) || path == group.SpillList(dir.Spill(i)) ||
+				if path == r.Dir.Spill(i) || path == group.SpillList(r.Dir.Spill(i)) ||
 					cut != nil && path == rowsPath(folder) {
 					continue
 				}
@@ -264,38 +275,35 @@ func (r *Remote) FetchBuilt(ctx context.Context, dir Folder, p *Plan) error {
 			}
 		}
 	}
-	err = runfolder.Transfer(ctx, maxTransfers, len(paths), func(ctx context.Context, i int) error {
-		return r.fetch(ctx, dir, paths[i], are[i])
+	return runfolder.Transfer(ctx, maxTransfers, len(paths), func(ctx context.Context, i int) error {
+		return r.fetch(ctx, paths[i], are[i])
 	})
-	return exit.Default(exit.Environment, err)
 }
 
 // RewriteError replaces the local copy's path in an error's text with the address of the stored folder.
-func (r *Remote) RewriteError(dir Folder, err error) error {
-	return exit.Reworded(err, func(text string) string { return r.RewritePaths(dir, text) })
-}
+func (r *Remote) RewriteError(err error) error { return exit.Reworded(err, r.RewritePaths) }
 
 // RewritePaths replaces the path of the plan's local copy in text with the address of the stored folder.
-func (r *Remote) RewritePaths(dir Folder, text string) string {
-	return strings.ReplaceAll(text, string(dir), string(r.Stored))
+func (r *Remote) RewritePaths(text string) string {
+	return strings.ReplaceAll(text, string(r.Dir), string(r.Stored))
 }
 
 // SendCut uploads the cut, if there is one. It first uploads the files that the shards need for writing, namely the
 // run's merged log and decisions, and the other files in the cut's folder.
-func (r *Remote) SendCut(ctx context.Context, dir Folder, p *Plan, run runfolder.Folder) error {
-	c, err := dir.ReadCut(p)
+func (r *Remote) SendCut(ctx context.Context, run runfolder.Folder) error {
+	c, err := r.ReadCut()
 	if err != nil || c == nil {
 		return err
 	}
-	paths, as := mergedFiles(run), mergedFiles(dir.Cut())
+	paths, as := mergedFiles(run), mergedFiles(r.Dir.Cut())
 	if _, err := os.Stat(run.Contamination()); err == nil {
-		paths, as = append(paths, run.Contamination()), append(as, dir.Cut().Contamination())
+		paths, as = append(paths, run.Contamination()), append(as, r.Dir.Cut().Contamination())
 	}
 	for _, f := range c.Files {
-		at := filepath.Join(string(dir.Cut()), f.Path)
+		at := filepath.Join(string(r.Dir.Cut()), f.Path)
 		paths, as = append(paths, at), append(as, at)
 	}
-	return r.sendAll(ctx, dir, paths, as, dir.CutPath())
+	return r.sendAll(ctx, paths, as, r.Dir.CutPath())
 }
 
 // mergedFiles returns the paths of the merged run's files that shards need for writing.
@@ -306,61 +314,53 @@ func mergedFiles(f runfolder.Folder) []string {
 }
 
 // FetchCut downloads the cut, if there is one, but not the files that it names.
-func (r *Remote) FetchCut(ctx context.Context, dir Folder, p *Plan) (*Cut, error) {
-	err := r.fetchFile(ctx, dir, dir.CutPath(), maxPlanBytes)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+func (r *Remote) FetchCut(ctx context.Context) (*Cut, error) {
+	if there, err := r.fetchIf(ctx, r.Dir.CutPath(), maxPlanBytes); err != nil || !there {
+		return nil, err
 	}
-	if err != nil {
-		return nil, exit.Default(exit.Environment, err)
-	}
-	return dir.ReadCut(p)
+	return r.ReadCut()
 }
 
 // fetchCutFile downloads one of the cut's files to a path. It does nothing if the cut doesn't list the file.
-func (r *Remote) fetchCutFile(ctx context.Context, dir Folder, c *Cut, at string) error {
+func (r *Remote) fetchCutFile(ctx context.Context, c *Cut, at string) error {
 	if is := runfolder.Lookup(c.Files, filepath.Base(at)); is.Path != "" {
-		return r.fetch(ctx, dir, at, is)
+		return r.fetch(ctx, at, is)
 	}
 	return nil
 }
 
 // fetchForWriting downloads the files that a shard needs for writing, if there is a cut. These files are the shard's
 // range of the merged log, the decisions, the shard's list of batches, the scores, and the token rows in these batches.
-func (r *Remote) fetchForWriting(ctx context.Context, dir Folder, p *Plan, shard int) error {
-	c, err := r.FetchCut(ctx, dir, p)
+func (r *Remote) fetchForWriting(ctx context.Context, shard int) error {
+	c, err := r.FetchCut(ctx)
 	if err != nil || c == nil {
 		return err // without a cut, writing the shard fails
 	}
-	merged := mergedFiles(dir.Cut())
+	merged := mergedFiles(r.Dir.Cut())
 	for _, at := range merged[1:] {
-		if err := r.fetchFile(ctx, dir, at, maxDecisions); err != nil {
-			return exit.Default(exit.Environment, err)
-		}
-	}
-	err = r.fetchFile(ctx, dir, dir.Cut().Contamination(), maxDecisions)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return exit.Default(exit.Environment, err)
-	}
-	x := c.Ranges[shard]
-	ranges := []span{{0, int64(recordlog.HeaderSize)}, {x.Offset, x.Bytes}}
-	if err := r.fetchRanges(ctx, dir, merged[0], ranges, r.divideAgain()); err != nil {
-		return exit.Default(exit.Environment, err)
-	}
-	if c.Collated == nil {
-		return nil
-	}
-	for _, at := range []string{dir.CutBatches(shard), dir.CutScores()} {
-		if err := r.fetchCutFile(ctx, dir, c, at); err != nil {
-			return exit.Default(exit.Environment, err)
-		}
-	}
-	for _, stage := range p.Stages() {
-		if err := r.FetchDone(ctx, dir, p, stage); err != nil {
+		if err := r.fetchFile(ctx, at, maxDecisions); err != nil {
 			return err
 		}
 	}
-	return r.fetchRows(ctx, dir, p, shard)
+	if _, err = r.fetchIf(ctx, r.Dir.Cut().Contamination(), maxDecisions); err != nil {
+		return err
+	}
+	x := c.Ranges[shard]
+	ranges := []span{{0, int64(recordlog.HeaderSize)}, {x.Offset, x.Bytes}}
+	if err := r.fetchRanges(ctx, merged[0], ranges, r.divideAgain()); err != nil || c.Collated == nil {
+		return err
+	}
+	for _, at := range []string{r.Dir.CutBatches(shard), r.Dir.CutScores()} {
+		if err := r.fetchCutFile(ctx, c, at); err != nil {
+			return err
+		}
+	}
+	for _, stage := range r.Plan.Stages() {
+		if err := r.FetchDone(ctx, stage); err != nil {
+			return err
+		}
+	}
+	return r.fetchRows(ctx, shard)
 }
 
 // maxDecisions is the maximum size of each file that accompanies the merged log. These files are the commit, the
@@ -368,28 +368,27 @@ func (r *Remote) fetchForWriting(ctx context.Context, dir Folder, p *Plan, shard
 const maxDecisions = 64 << 30
 
 // fetchRows downloads the token rows in a shard's batches, each row from the shard that made it.
-func (r *Remote) fetchRows(ctx context.Context, dir Folder, p *Plan, shard int) error {
-	in, err := durable.Open(dir.CutBatches(shard))
+func (r *Remote) fetchRows(ctx context.Context, shard int) error {
+	in, err := durable.Open(r.Dir.CutBatches(shard))
 	if err != nil {
-		return exit.Default(exit.Environment, err)
+		return err
 	}
 	defer in.Close()
 	ranges := map[int][]span{}
 	for row, err := range (batch.Spec{}).KeptIn(in) {
-		if err == nil && (row.File < 0 || int(row.File) >= len(p.Shards)) {
-			err = fmt.Errorf("unknown shard %d: the plan has %d shards", row.File, len(p.Shards))
+		if err == nil {
+			err = r.Plan.has(int(row.File))
 		}
 		if err != nil {
 			return exit.Failedf("%s: %w", in.Name(), err)
 		}
 		ranges[int(row.File)] = append(ranges[int(row.File)], span{row.Offset, int64(row.Bytes)})
 	}
-	stages, shards := p.Stages(), slices.Collect(maps.Keys(ranges))
-	err = runfolder.Transfer(ctx, maxTransfers, len(shards), func(ctx context.Context, i int) error {
-		path := rowsPath(dir.Shard(stages[len(stages)-1], shards[i]))
-		return r.fetchRanges(ctx, dir, path, ranges[shards[i]], r.divideAgain())
+	shards := slices.Collect(maps.Keys(ranges))
+	return runfolder.Transfer(ctx, maxTransfers, len(shards), func(ctx context.Context, i int) error {
+		path := rowsPath(r.Dir.Shard(r.RowStage(), shards[i]))
+		return r.fetchRanges(ctx, path, ranges[shards[i]], r.divideAgain())
 	})
-	return exit.Default(exit.Environment, err)
 }
 
 // span is a range of bytes in a file.
@@ -420,8 +419,8 @@ func (r *Remote) divideAgain() string {
 
 // fetchRanges downloads parts of a file into a sparse local file, with holes in place of the other parts. If the
 // object ends too early, the error is "<object> is shorter than <short>", where short includes the remedy.
-func (r *Remote) fetchRanges(ctx context.Context, dir Folder, at string, all []span, short string) error {
-	from := r.Object(dir.stored(at))
+func (r *Remote) fetchRanges(ctx context.Context, at string, all []span, short string) error {
+	from := r.Object(r.stored(at))
 	in, err := objects.OfProcess().Open(ctx, from)
 	if err != nil {
 		return err
