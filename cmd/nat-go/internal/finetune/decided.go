@@ -29,12 +29,11 @@ import (
 
 // writeBegun records the starting state of a run with these inputs in the run folder.
 func (r *run) writeBegun(inputs []source.Input) error {
-	p := r.plan
 	salt := ""
-	if p.parts != nil {
-		salt = p.parts.Plan.Decided.Salt
+	if r.parts != nil {
+		salt = r.parts.Plan.Decided.Salt
 	}
-	text, err := p.request()
+	text, err := r.request()
 	if err != nil {
 		return err
 	}
@@ -42,8 +41,8 @@ func (r *run) writeBegun(inputs []source.Input) error {
 	if err != nil {
 		return err
 	}
-	return p.folder.WriteBegun(&runfolder.Begun{
-		NatGo: Version(), RunID: p.RunID, Log: recordlog.Version, Request: text, Inputs: inputs, Decided: d,
+	return r.folder.WriteBegun(&runfolder.Begun{
+		NatGo: Version(), RunID: r.RunID, Log: recordlog.Version, Request: text, Inputs: inputs, Decided: d,
 	})
 }
 
@@ -103,7 +102,7 @@ func (r *run) addNamedFiles(d *runfolder.Decided) error {
 // the linker's build id, which depends on the program's content. A program without a build id is identified by a hash
 // of its content.
 func (r *run) program() (string, error) {
-	self := r.plan.self
+	self := r.self
 	if v := Version(); v != unversioned || self == "" {
 		return v, nil
 	}
@@ -122,27 +121,26 @@ func (r *run) program() (string, error) {
 // namedFiles returns the files whose content determines the bytes of the run's output, keyed by the settings that name
 // them.
 func (r *run) namedFiles() (map[string]string, error) {
-	p := r.plan
-	files := map[string]string{"dataset.marks.content": p.config.Dataset.Marks}
-	if c := p.config.Collator; c.Reference != nil && c.Tokenizer != "" {
+	files := map[string]string{"dataset.marks.content": r.config.Dataset.Marks}
+	if c := r.config.Collator; c.Reference != nil && c.Tokenizer != "" {
 		files["collator.reference.path"] = c.Reference.Path
 	}
-	for _, b := range p.config.Sources { // only sources that run an agent name such files
+	for _, b := range r.config.Sources { // only sources that run an agent name such files
 		switch c := b.Config.(type) {
 		case *readers.EndpointConfig:
 			files["sources."+b.Name+".dataset"] = c.Dataset
 		case *readers.CommandConfig:
-			if len(p.From) == 0 {
-				files["sources."+b.Name+".nat_config"] = cmp.Or(c.NATConfig, p.NATConfig)
+			if len(r.From) == 0 {
+				files["sources."+b.Name+".nat_config"] = cmp.Or(c.NATConfig, r.NATConfig)
 			}
 		}
 	}
-	for _, b := range p.config.Selected() {
+	for _, b := range r.config.Selected() {
 		if c, ok := b.Config.(*sdpo.Config); ok && c.Hints.Command != nil {
 			addCommand(files, "trajectory_builders."+b.Name+".hints.command.run", c.Hints.Command.Run)
 		}
 	}
-	c := p.config.Collator.Teacher
+	c := r.config.Collator.Teacher
 	if c == nil {
 		return files, nil
 	}
@@ -184,14 +182,13 @@ func addDumps(files map[string]string, dir string) error {
 
 // addPlugins adds the programs of the builders' plugins, and the environment variables that are passed to them.
 func (r *run) addPlugins(d *runfolder.Decided) error {
-	p := r.plan
-	for _, b := range p.config.Selected() {
+	for _, b := range r.config.Selected() {
 		name, _ := builtin.Split(b.Type)
 		key := "plugins." + name + ".program"
 		if name == builtin.PluginName || d.Hashes[key] != "" {
 			continue
 		}
-		spec, err := plugins.Spec(name, p.config.Plugins, nil)
+		spec, err := plugins.Spec(name, r.config.Plugins, nil)
 		if err != nil {
 			return exit.With(exit.Environment, err)
 		}
@@ -257,8 +254,7 @@ func contentSum(path string) (string, error) {
 // began, unless the user accepts all the changes. The error lists the changes that aren't accepted. Otherwise,
 // acceptChanges records the accepted changes, and returns all changes accepted so far.
 func (r *run) acceptChanges() ([]string, error) {
-	p := r.plan
-	b := p.begun
+	b := r.begun
 	if b.Decided == nil {
 		return nil, exit.Environmentf("run was started by an older nat-go, which did not record what determines its " +
 			"data set: start a new run")
@@ -268,7 +264,7 @@ func (r *run) acceptChanges() ([]string, error) {
 		return nil, err
 	}
 	changed := b.Decided.Changed(now)
-	left, idle := runfolder.Accept(changed, p.Accept)
+	left, idle := runfolder.Accept(changed, r.Accept)
 	if len(idle) > 0 {
 		return nil, exit.Usagef("--accept-changed %s: nothing with that name has changed since the run began", idle[0])
 	}
@@ -282,13 +278,13 @@ func (r *run) acceptChanges() ([]string, error) {
 		return now.Accepted, nil
 	}
 	b.Decided = now
-	return now.Accepted, p.folder.WriteBegun(b)
+	return now.Accepted, r.folder.WriteBegun(b)
 }
 
 // checkPlanned returns an error listing everything that determines the bytes of the run's output and has changed since
 // its plan was made.
 func (r *run) checkPlanned() error {
-	was := r.plan.parts.Plan.Decided
+	was := r.parts.Plan.Decided
 	now, err := r.decided(was.Salt)
 	if err != nil {
 		return err

@@ -50,7 +50,7 @@ type plan struct {
 	lock    *runfolder.Lock     // lock on an existing folder
 	begun   *runfolder.Begun    // how the run in an existing folder began; nil means that the run is new
 	sealed  *runfolder.Manifest // manifest of a run whose data set is complete; nil means that it isn't
-	made    string              // the command that starts the run; empty means nat-go run
+	starts  string              // the command that starts the run; empty means nat-go run
 	command string              // the command that continues this work; empty means finetune resume
 
 	parts *shards.Parts // the plan that divides the run into shards; nil means that the run has one part, its folder
@@ -61,20 +61,13 @@ type plan struct {
 	outputs  []*shards.Output // what all shards wrote, for a merge of rows that were divided
 	division shards.Folder    // folder of the new plan, for a request with Divide
 
-	joined []*part     // the finished runs that are joined, for a request with Join
-	keep   *build.Part // the run whose validation side is kept; nil means a new split
+	joined []*plan     // the finished runs that are joined, for a request with Join
+	keep   *build.Part // the finished run whose validation side is kept; nil means a new split
+	whole  *build.Part // all of the run as a part of others, if it is finished and joined with them
 
 	minFidelity ttc.Fidelity // minimum fidelity of a record's trace
 
 	overlaps map[uint64]string // descriptions of overlaps with benchmarks; see curate.Gates
-}
-
-// part is a run that is joined with others.
-type part struct {
-	build.Part
-	begun    *runfolder.Begun
-	manifest *runfolder.Manifest
-	plan     *plan
 }
 
 // runFilter selects the examples or records that a run uses.

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"golang.org/x/sync/errgroup"
@@ -93,7 +92,7 @@ func openMerge(ctx context.Context, how Request, env stage.Env) (*plan, error) {
 		return nil, err
 	}
 	dir := p.parts.Dir
-	p.made, p.command = "shard merge", "shard merge "+string(dir)
+	p.starts, p.command = "shard merge", "shard merge "+string(dir)
 	p.Merge, p.LeaveWriting, p.DryRun, p.Detach = dir, how.LeaveWriting, p.DryRun || how.DryRun, how.Detach
 	if err := p.parts.CheckComplete(); err != nil {
 		return p, err
@@ -159,31 +158,29 @@ func (p *plan) checkGroupable() error {
 // checkSealed ends the run if this stage of the shard is already done. It returns a different error if one of its files
 // is missing or has a different size.
 func (r *run) checkSealed(context.Context) error {
-	p, out := r.plan, r.out
-	d, err := p.parts.ReadDone(p.Shard.Stage, p.Shard.Number)
+	d, err := r.parts.ReadDone(r.Shard.Stage, r.Shard.Number)
 	if err != nil || d == nil {
 		return err
 	}
-	out.sum.Status = runfolder.Completed
-	out.Warnings = append(out.Warnings, AlreadyBuilt(d.Stage))
+	r.sum.Status = runfolder.Completed
+	r.Warnings = append(r.Warnings, AlreadyBuilt(d.Stage))
 	for _, f := range d.Files {
-		path := filepath.Join(string(p.folder), filepath.FromSlash(f.Path))
-		if info, err := os.Stat(path); err != nil || info.Size() != f.Bytes {
+		if info, err := os.Stat(d.Path(f)); err != nil || info.Size() != f.Bytes {
 			return exit.Failedf("%s differs from the file that shard %d wrote: remove %s and rerun the shard",
-				path, d.Shard, p.folder)
+				d.Path(f), d.Shard, r.folder)
 		}
 	}
 	if d.Stage == shards.Write {
-		x, err := shards.ReadOutput(p.folder, d)
+		x, err := shards.ReadOutput(d)
 		if err != nil {
 			return err
 		}
-		out.sum.Share = shareOf(x)
+		r.sum.Share = shareOf(x)
 	}
-	stage.AddAccounts(out.Book, d.Books)
+	stage.AddAccounts(r.Book, d.Books)
 	for _, a := range d.Books {
 		for reason, n := range a.Dropped {
-			out.Book.Drop(ledger.Drop{Stage: a.Stage, Unit: a.Unit, Reason: reason, Count: n})
+			r.Book.Drop(ledger.Drop{Stage: a.Stage, Unit: a.Unit, Reason: reason, Count: n})
 		}
 	}
 	return errSealed
@@ -199,11 +196,11 @@ func AlreadyBuilt(stage shards.Stage) string {
 
 // lockShard creates and locks the shard's folder. It returns an error if another process is working there.
 func (r *run) lockShard(context.Context) (err error) {
-	folder := r.plan.folder
+	folder := r.folder
 	if err := os.MkdirAll(folder.Records(), 0o755); err != nil {
 		return exit.Environmentf("cannot make the folder of the shard: %w", err)
 	}
-	if r.lock, err = folder.Lock(r.plan.commandToContinue()); err != nil {
+	if r.lock, err = folder.Lock(r.commandToContinue()); err != nil {
 		return exit.With(exit.Environment, err)
 	}
 	return exit.Cant("clean up the folder of the shard", r.lock.Sweep())
@@ -212,12 +209,11 @@ func (r *run) lockShard(context.Context) (err error) {
 // store reads the shard's parts of the inputs, and stores the examples for stage Group. After an interruption, it
 // starts again from the beginning, which only repeats the reading.
 func (r *run) store(ctx context.Context) (err error) {
-	p := r.plan
-	if err := recordlog.Reset(p.folder.Records()); err != nil {
+	if err := recordlog.Reset(r.folder.Records()); err != nil {
 		return exit.Environmentf("cannot start the record log: %w", err)
 	}
-	path := p.parts.Dir.Spill(p.Shard.Number)
-	if r.spill, err = group.NewSpill(host.NewExampleCodec(), path, len(p.parts.Plan.Shards)); err != nil {
+	path := r.parts.Dir.Spill(r.Shard.Number)
+	if r.spill, err = group.NewSpill(host.NewExampleCodec(), path, len(r.parts.Plan.Shards)); err != nil {
 		return exit.Environmentf("cannot keep the examples: %w", err)
 	}
 	defer r.spill.Abort()
@@ -230,23 +226,23 @@ func (r *run) store(ctx context.Context) (err error) {
 // prepare makes the token rows of the shard's records.
 func (r *run) prepare(ctx context.Context) error {
 	c := r.collation()
-	if r.plan.groups() { // policies are counted when the examples are read
-		c.Seen = r.plan.parts.Seen()
+	if r.groups() { // policies are counted when the examples are read
+		c.Seen = r.parts.Seen()
 	}
 	return c.Prepare(ctx)
 }
 
 // finishShard closes the account of a shard that was built, and writes its manifest.
 func (r *run) finishShard(ctx context.Context) error {
-	if err := r.out.Close(); err != nil {
+	if err := r.Account.Close(); err != nil {
 		return exit.Environmentf("cannot write the list of drops: %w", err)
 	}
-	c, err := r.out.knowLog(r.plan.folder)
+	c, err := r.knowLog(r.folder)
 	if err != nil {
 		return err
 	}
 	return r.seal(ctx, &shards.Done{
-		Seen: r.built.At.Seen, Groups: c.Groups, Records: c.Records, Books: r.out.Accounts(), Counters: r.out.Counters,
+		Seen: r.built.At.Seen, Groups: c.Groups, Records: c.Records, Books: r.Accounts(), Counters: r.Counters,
 	})
 }
 
@@ -255,50 +251,48 @@ func (r *run) seal(ctx context.Context, d *shards.Done) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	p := r.plan
-	files, err := r.lock.Sums(r.out.Files)
+	files, err := r.lock.Sums(r.Files)
 	if err == nil {
 		err = r.lock.Check()
 	}
 	if err == nil {
-		d.NatGo, d.Plan, d.Stage, d.Shard, d.Files = Version(), p.parts.Plan.Sum, p.Shard.Stage, p.Shard.Number, files
-		err = shards.WriteDone(p.folder, d)
+		d.NatGo, d.Plan, d.Stage, d.Shard, d.Files = Version(), r.parts.Plan.Sum, r.Shard.Stage, r.Shard.Number, files
+		err = shards.WriteDone(r.folder, d)
 	}
 	if err != nil {
 		return exit.Default(exit.Environment, fmt.Errorf("cannot write the manifest of the shard: %w", err))
 	}
-	r.out.sum.Status = runfolder.Completed
+	r.sum.Status = runfolder.Completed
 	return nil
 }
 
 // writeShard writes the shard's share of the data set.
 func (r *run) writeShard(ctx context.Context) (err error) {
-	p := r.plan
-	folder, dir, number := p.folder, p.parts.Dir, p.Shard.Number
-	if p.cut, err = p.parts.ReadCut(); err != nil {
+	folder, dir, number := r.folder, r.parts.Dir, r.Shard.Number
+	if r.cut, err = r.parts.ReadCut(); err != nil {
 		return err
 	}
-	if p.cut == nil {
+	if r.cut == nil {
 		return exit.Environmentf("the data set is not divided yet: `nat-go shard merge %s --leave-writing` divides "+
 			"it, once all shards are built", dir)
 	}
-	if r.decisions, err = dir.Decisions(p.cut, p.merged); err != nil {
+	if r.decisions, err = dir.Decisions(r.cut, r.merged); err != nil {
 		return err
 	}
-	if c := p.config.Dataset.Contamination; c != nil {
-		if _, p.overlaps, err = decide.ReadOverlaps(p.merged); err != nil {
+	if c := r.config.Dataset.Contamination; c != nil {
+		if _, r.overlaps, err = decide.ReadOverlaps(r.merged); err != nil {
 			return err
 		}
 	}
 	made := &shards.Output{}
 	err = cmp.Or(os.RemoveAll(folder.Dataset()), os.RemoveAll(folder.Batches())) // the output of an interrupted attempt
 	if err == nil {
-		made.Rows, err = r.writing(p.merged).RunPart(ctx, p.cut.Ranges[number])
+		made.Rows, err = r.writing(r.merged).RunPart(ctx, r.cut.Ranges[number])
 	}
 	if err != nil {
 		return exit.Default(exit.Environment, fmt.Errorf("cannot write the rows: %w", err))
 	}
-	if p.cut.Collated != nil {
+	if r.cut.Collated != nil {
 		if made.Batches, err = r.collation().RunPart(ctx, number); err != nil {
 			return exit.Default(exit.Environment, fmt.Errorf("cannot make the batches: %w", err))
 		}
@@ -306,7 +300,7 @@ func (r *run) writeShard(ctx context.Context) (err error) {
 	if err := made.Write(folder); err != nil {
 		return err
 	}
-	r.out.sum.Share = shareOf(made)
+	r.sum.Share = shareOf(made)
 	return r.seal(ctx, &shards.Done{})
 }
 
@@ -321,18 +315,17 @@ func shareOf(o *shards.Output) *Share {
 
 // joinShards joins the shards' logs. It then decides on the records and, concurrently, joins the rows.
 func (r *run) joinShards(ctx context.Context) error {
-	p := r.plan
-	if err := build.JoinShards(ctx, p.parts, p.folder, r.in.Runs()); err != nil {
+	if err := build.JoinShards(ctx, r.parts, r.folder, r.in.Runs()); err != nil {
 		return err
 	}
-	for _, block := range p.config.Selected() {
+	for _, block := range r.config.Selected() {
 		b := &build.Builder{Name: block.Name} // only counts the names in the log
 		r.plugins.Builders = append(r.plugins.Builders, b)
 	}
-	rows := r.writing(p.folder)
+	rows := r.writing(r.folder)
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() (err error) {
-		if p.cut != nil { // writing was left to the shards
+		if r.cut != nil { // writing was left to the shards
 			r.rows, err = rows.Join(ctx)
 		}
 		return err
@@ -348,10 +341,10 @@ func (r *run) joinShards(ctx context.Context) error {
 
 // skipIfLeft ends the run if an earlier merge has divided the rows.
 func (r *run) skipIfLeft(context.Context) error {
-	if r.plan.cut == nil {
+	if r.cut == nil {
 		return nil
 	}
-	r.out.Warn("the rows are already divided among the shards; nothing was done")
+	r.Warn("the rows are already divided among the shards; nothing was done")
 	r.reportLeft()
 	return errSealed
 }
@@ -361,7 +354,7 @@ func (r *run) skipIfLeft(context.Context) error {
 
 // divideLog starts a new range of the merged log at g if the current range has reached its share of the log's bytes.
 func (r *run) divideLog(g *recordlog.Group, c recordlog.Commit) {
-	for n := len(r.plan.parts.Plan.Shards); len(r.ranges) < n && g.Offset >= c.Bytes/int64(n)*int64(len(r.ranges)); {
+	for n := len(r.parts.Plan.Shards); len(r.ranges) < n && g.Offset >= c.Bytes/int64(n)*int64(len(r.ranges)); {
 		r.ranges = append(r.ranges, recordlog.Range{Offset: g.Offset, First: g.First})
 	}
 }
@@ -369,7 +362,7 @@ func (r *run) divideLog(g *recordlog.Group, c recordlog.Commit) {
 // allRanges returns the ranges of the merged log, once divideLog has been called for all groups. The last ones may be
 // empty.
 func (r *run) allRanges(c recordlog.Commit) []recordlog.Range {
-	n := len(r.plan.parts.Plan.Shards)
+	n := len(r.parts.Plan.Shards)
 	end := recordlog.Range{Offset: c.Bytes, First: c.Records}
 	all := append(r.ranges, slices.Repeat([]recordlog.Range{end}, n+1-len(r.ranges))...)
 	for i := range n {
@@ -380,16 +373,16 @@ func (r *run) allRanges(c recordlog.Commit) []recordlog.Range {
 
 // leaveWriting is the stage that divides the rows among the shards.
 func (r *run) leaveWriting(ctx context.Context) error {
-	p, d := r.plan, r.decisions
-	if err := p.parts.Dir.NewCut(); err != nil {
+	d := r.decisions
+	if err := r.parts.Dir.NewCut(); err != nil {
 		return exit.Environmentf("cannot divide the data set: %w", err)
 	}
-	c, err := recordlog.ReadCommit(p.folder.Records())
+	c, err := recordlog.ReadCommit(r.folder.Records())
 	if err != nil {
 		return exit.With(exit.Environment, err)
 	}
-	cut := &shards.Cut{Plan: p.parts.Plan.Sum, Log: c.XXH3, Ranges: r.allRanges(c), Warning: d.Warning}
-	if cut.Decisions, err = runfolder.ContentSum(p.folder.Decisions()); err != nil {
+	cut := &shards.Cut{Plan: r.parts.Plan.Sum, Log: c.XXH3, Ranges: r.allRanges(c), Warning: d.Warning}
+	if cut.Decisions, err = runfolder.ContentSum(r.folder.Decisions()); err != nil {
 		return exit.With(exit.Environment, err)
 	}
 	if r.tokens != nil && d.Kept() > 0 {
@@ -397,7 +390,7 @@ func (r *run) leaveWriting(ctx context.Context) error {
 			return exit.Default(exit.Environment, fmt.Errorf("cannot divide the batches: %w", err))
 		}
 	}
-	if err := p.parts.Dir.WriteCut(cut); err != nil {
+	if err := r.parts.Dir.WriteCut(cut); err != nil {
 		return exit.Environmentf("cannot divide the data set: %w", err)
 	}
 	r.reportLeft()
@@ -406,8 +399,7 @@ func (r *run) leaveWriting(ctx context.Context) error {
 
 // reportLeft sets the summary's next step, in which the shards write their rows.
 func (r *run) reportLeft() {
-	sum := r.out.sum
-	sum.Status, sum.RunDir, sum.NotStarted = runfolder.Completed, string(r.plan.folder), false
-	sum.Next = fmt.Sprintf("`nat-go shard run %s --stage write --index I` writes a shard's share; then merge again",
-		r.plan.parts.Dir)
+	r.sum.Status, r.sum.RunDir, r.sum.NotStarted = runfolder.Completed, string(r.folder), false
+	r.sum.Next = fmt.Sprintf("`nat-go shard run %s --stage write --index I` writes a shard's share; then merge again",
+		r.parts.Dir)
 }

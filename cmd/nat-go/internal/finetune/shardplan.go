@@ -46,11 +46,10 @@ func openDivision(ctx context.Context, req Request, env stage.Env) (*plan, error
 
 // divide is the stage that divides the inputs among shards and writes the plan.
 func (r *run) divide(ctx context.Context) error {
-	p := r.plan
 	if err := r.in.CheckDivisible(); err != nil {
 		return err
 	}
-	tasks := p.where.Names(where.GroupFields)
+	tasks := r.where.Names(where.GroupFields)
 	for _, b := range r.plugins.Builders {
 		if b.Unit == builders.UnitRun {
 			return exit.Usagef("builder %s processes all examples of a collection run together, so there is nothing "+
@@ -62,22 +61,22 @@ func (r *run) divide(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	shares, err := r.in.Divide(ctx, p.Divide.Number, p.Divide.Bytes, p.division, r.out.Tell)
+	shares, err := r.in.Divide(ctx, r.Divide.Number, r.Divide.Bytes, r.division, r.Tell)
 	if err != nil {
 		return err
 	}
-	request, err := p.request()
+	request, err := r.request()
 	if err != nil {
 		return err
 	}
-	out := &Planned{Dir: p.division, Notes: slices.Concat(r.out.Warnings, shares.Notes), Plan: &shards.Plan{
-		Version: shards.Version, NatGo: Version(), RunID: p.RunID, Request: request, Inputs: shares.Inputs,
+	out := &Planned{Dir: r.division, Notes: slices.Concat(r.Warnings, shares.Notes), Plan: &shards.Plan{
+		Version: shards.Version, NatGo: Version(), RunID: r.RunID, Request: request, Inputs: shares.Inputs,
 		Decided: decided, Tasks: tasks, Shards: shares.Shards,
 	}}
-	r.out.sum.Planned = out
+	r.sum.Planned = out
 	err = os.MkdirAll(string(out.Dir), 0o755)
 	if err == nil {
-		err = p.writeConfig(out.Dir.Config())
+		err = r.writeConfig(out.Dir.Config())
 	}
 	if err == nil {
 		err = out.Dir.Write(out.Plan)

@@ -171,31 +171,13 @@ type FrameReader struct {
 	left int64
 }
 
-// readFrames opens a file of frames in a shard's folder. The file's size must match the shard's manifest.
-func readFrames(f runfolder.Folder, d *Done, path string) (*FrameReader, error) {
-	file, err := openBuilt(f, d, path)
+// readFrames opens one of the files that a manifest lists, a file of frames.
+func readFrames(d *Done, path string) (*FrameReader, error) {
+	file, err := d.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	size := runfolder.Lookup(d.Files, f.Rel(path)).Bytes
-	return &FrameReader{file: file, in: bufio.NewReaderSize(file, 64<<10), left: size}, nil
-}
-
-// openBuilt opens a file in a shard's folder. The file's size must match the shard's manifest.
-func openBuilt(f runfolder.Folder, d *Done, path string) (*os.File, error) {
-	file, err := durable.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	info, err := file.Stat()
-	if is := runfolder.Lookup(d.Files, f.Rel(path)); err == nil && (is.Path == "" || is.Bytes != info.Size()) {
-		err = Damaged(path, "the file's size does not match the manifest")
-	}
-	if err != nil {
-		file.Close()
-		return nil, err
-	}
-	return file, nil
+	return &FrameReader{file: file, in: bufio.NewReaderSize(file, 64<<10), left: d.File(path).Bytes}, nil
 }
 
 // Next returns the next frame, or io.EOF.

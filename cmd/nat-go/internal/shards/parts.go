@@ -97,10 +97,8 @@ func (p *Parts) RowStage() Stage {
 	return stages[len(stages)-1]
 }
 
-// Built returns the folder of a shard's stage, and its manifest.
-func (p *Parts) Built(stage Stage, shard int) (runfolder.Folder, *Done) {
-	return p.Dir.Shard(stage, shard), p.done[stage][shard]
-}
+// Done returns the manifest of a shard's stage. The stage must have been read.
+func (p *Parts) Done(stage Stage, shard int) *Done { return p.done[stage][shard] }
 
 // AddSpilled adds the examples that all shards stored for a shard to an index. It returns an error if the list of these
 // examples in a shard's folder doesn't match the manifest.
@@ -109,7 +107,7 @@ func (p *Parts) AddSpilled(ctx context.Context, index *group.Index, shard int) e
 		path := p.Dir.Spill(i)
 		list := group.SpillList(path)
 		sum, err := runfolder.ContentSum(list)
-		if err == nil && runfolder.Lookup(d.Files, p.Dir.Shard(Build, i).Rel(list)).XXH3 != sum {
+		if err == nil && d.File(list).XXH3 != sum {
 			err = fmt.Errorf("content of %s does not match its manifest: remove the shard's folder, and rerun it", list)
 		}
 		if err == nil {
@@ -158,8 +156,8 @@ func (p *Parts) openRows(shard int) (f *os.File, err error) {
 	if err := p.Plan.has(shard); err != nil {
 		return nil, err
 	}
-	folder, done := p.Built(p.RowStage(), shard)
-	if f, err = openBuilt(folder, done, rowsPath(folder)); err == nil {
+	done := p.Done(p.RowStage(), shard)
+	if f, err = done.Open(rowsPath(done.Folder)); err == nil {
 		p.rows[shard] = f
 	}
 	return f, err
@@ -180,8 +178,8 @@ func (p *Parts) Outputs() (all []*Output, missing []int, err error) {
 	if missing, err = p.Read(Write); err != nil || len(missing) > 0 {
 		return nil, missing, err
 	}
-	for i := range p.Plan.Shards {
-		o, err := ReadOutput(p.Built(Write, i))
+	for _, d := range p.done[Write] {
+		o, err := ReadOutput(d)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -194,8 +192,8 @@ func (p *Parts) Outputs() (all []*Output, missing []int, err error) {
 // shard that made the rows.
 func (p *Parts) Heads(ctx context.Context, scratch string, take func(shard int, h Head) error) error {
 	return p.Walk(ctx, p.RowStage(), scratch, func(i int) (Groups, error) {
-		folder, done := p.Built(p.RowStage(), i)
-		in, err := readFrames(folder, done, headsPath(folder))
+		done := p.Done(p.RowStage(), i)
+		in, err := readFrames(done, headsPath(done.Folder))
 		return &headGroups{in, func(h Head) error { return take(i, h) }}, err
 	})
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/internal/durable"
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/internal/objects"
 	"github.com/nat-go/nat-go/ttc/group"
 )
@@ -206,9 +207,9 @@ func (r *Remote) FetchFor(ctx context.Context, stage Stage, shard int) (err erro
 // fetchSpilled downloads from a shard's spill the examples for the shard numbered part. d is the manifest of the
 // shard that wrote the spill. The downloaded file is sparse, with holes in place of the other parts.
 func (r *Remote) fetchSpilled(ctx context.Context, d *Done, part int) error {
-	path, folder := r.Dir.Spill(d.Shard), r.Dir.Shard(Build, d.Shard)
+	path := r.Dir.Spill(d.Shard)
 	list := group.SpillList(path)
-	if is := runfolder.Lookup(d.Files, folder.Rel(list)); is.Path != "" {
+	if is := d.File(list); is.Path != "" {
 		if err := r.fetch(ctx, list, is); err != nil {
 			return err
 		}
@@ -229,12 +230,8 @@ func (r *Remote) SendShard(ctx context.Context, stage Stage, shard int) error {
 	if err != nil || d == nil {
 		return err
 	}
-	folder := r.Dir.Shard(stage, shard)
-	var paths []string
-	for _, f := range d.Files {
-		paths = append(paths, filepath.Join(string(folder), filepath.FromSlash(f.Path)))
-	}
-	return r.sendAll(ctx, paths, paths, donePath(folder))
+	paths := lists.Map(d.Files, d.Path)
+	return r.sendAll(ctx, paths, paths, donePath(d.Folder))
 }
 
 // FetchBuilt downloads the shards' files that a merge needs. If the data set was divided, they include the rows that
@@ -264,14 +261,12 @@ func (r *Remote) FetchBuilt(ctx context.Context) (err error) {
 			return err // the merge reports missing manifests
 		}
 		for i, d := range r.done[stage] {
-			folder := r.Dir.Shard(stage, i)
 			for _, is := range d.Files {
-				path := filepath.Join(string(folder), filepath.FromSlash(is.Path))
-				if path == r.Dir.Spill(i) || path == group.SpillList(r.Dir.Spill(i)) ||
-					cut != nil && path == rowsPath(folder) {
-					continue
+				path := d.Path(is)
+				if path != r.Dir.Spill(i) && path != group.SpillList(r.Dir.Spill(i)) &&
+					(cut == nil || path != rowsPath(d.Folder)) {
+					paths, are = append(paths, path), append(are, is)
 				}
-				paths, are = append(paths, path), append(are, is)
 			}
 		}
 	}

@@ -188,8 +188,8 @@ func joinStage(
 	ctx context.Context, j *recordlog.Writer, all *shards.Parts, stage shards.Stage, scratch runfolder.Folder,
 ) error {
 	return all.Walk(ctx, stage, string(scratch), func(shard int) (shards.Groups, error) {
-		folder, done := all.Built(stage, shard)
-		path := folder.Rel(filepath.Join(folder.Records(), recordlog.LogName))
-		return j.Join(folder.Records(), runfolder.Lookup(done.Files, path).XXH3)
+		done := all.Done(stage, shard)
+		records := done.Folder.Records()
+		return j.Join(records, done.File(filepath.Join(records, recordlog.LogName)).XXH3)
 	})
 }
