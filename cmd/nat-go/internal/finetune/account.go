@@ -37,8 +37,8 @@ func (r *run) account(ctx context.Context) error {
 			return exit.Default(exit.Environment, err)
 		}
 	}
-	if err := r.Account.Close(); err != nil {
-		return exit.Environmentf("cannot write the list of drops: %w", err)
+	if _, err := r.closeLists(); err != nil {
+		return err
 	}
 	if err := r.history.WriteProgress(r.folder); err != nil {
 		return exit.Environmentf("cannot write NAT's progress files: %w", err)
@@ -70,9 +70,6 @@ func (r *run) account(ctx context.Context) error {
 	}
 	if failure != nil {
 		made.Status, made.Error = runfolder.Failed, r.Hide(failure.Error())
-	}
-	if _, err := r.knowLog(r.folder); err != nil {
-		return err
 	}
 	if err := r.lock.WriteManifest(made, r.Files); err != nil {
 		return exit.Environmentf("cannot write the manifest: %w", err)

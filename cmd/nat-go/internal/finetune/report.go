@@ -63,11 +63,15 @@ func sumCounters(counters map[string]map[string]int64, prefix string) map[string
 	return sums
 }
 
-// knowLog records the hash of the record log, which was computed as it was written. It returns the log's last commit.
-func (r *run) knowLog(folder runfolder.Folder) (recordlog.Commit, error) {
-	c, err := recordlog.ReadCommit(folder.Records())
+// closeLists completes the list of drops, and records the hash of the record log, which was computed as it was written.
+// It returns the log's last commit.
+func (r *run) closeLists() (recordlog.Commit, error) {
+	if err := r.Account.Close(); err != nil {
+		return recordlog.Commit{}, exit.Environmentf("cannot write the list of drops: %w", err)
+	}
+	c, err := recordlog.ReadCommit(r.folder.Records())
 	if err == nil && c.XXH3 != "" {
-		path := folder.Rel(filepath.Join(folder.Records(), recordlog.LogName))
+		path := r.folder.Rel(filepath.Join(r.folder.Records(), recordlog.LogName))
 		r.Files = append(r.Files, runfolder.File{Path: path, Bytes: c.Bytes, XXH3: c.XXH3})
 	}
 	return c, exit.Default(exit.Environment, err)

@@ -234,10 +234,7 @@ func (r *run) prepare(ctx context.Context) error {
 
 // finishShard closes the account of a shard that was built, and writes its manifest.
 func (r *run) finishShard(ctx context.Context) error {
-	if err := r.Account.Close(); err != nil {
-		return exit.Environmentf("cannot write the list of drops: %w", err)
-	}
-	c, err := r.knowLog(r.folder)
+	c, err := r.closeLists()
 	if err != nil {
 		return err
 	}
