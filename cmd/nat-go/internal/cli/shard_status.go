@@ -49,25 +49,23 @@ func newShardStatusCmd() *cobra.Command {
 // shardStates examines a plan's shards in one stage or, if stage is empty, in all stages up to the first that isn't
 // done. For a plan in object storage, it downloads the shards' manifests.
 func shardStates(ctx context.Context, dir shards.Folder, stage string) (p *shards.Plan, s []*shards.State, err error) {
-	err = withPlan(ctx, dir, "", func(c *localPlan) (err error) {
+	err = withPlan(ctx, dir, "", func(c *shards.Parts) (err error) {
 		p, s, err = lookAt(ctx, c, stage)
 		return err
 	})
 	return p, s, err
 }
 
-func lookAt(ctx context.Context, c *localPlan, stage string) (*shards.Plan, []*shards.State, error) {
-	parts, err := c.dir.Open()
+func lookAt(ctx context.Context, c *shards.Parts, stage string) (*shards.Plan, []*shards.State, error) {
+	parts, err := c.Dir.Open()
 	if err != nil {
 		return nil, nil, err
 	}
-	if c.remote != nil {
-		if _, err := c.remote.FetchCut(ctx); err != nil {
-			return nil, nil, err
-		}
+	if _, err := c.FetchCut(ctx); err != nil {
+		return nil, nil, err
 	}
 	stages := parts.Plan.Stages()
-	if c.dir.HasCut() {
+	if c.Dir.HasCut() {
 		stages = append(stages, shards.Write)
 	}
 	if stage != "" {
@@ -78,10 +76,8 @@ func lookAt(ctx context.Context, c *localPlan, stage string) (*shards.Plan, []*s
 	}
 	var states []*shards.State
 	for _, x := range stages {
-		if c.remote != nil {
-			if err := c.remote.FetchDone(ctx, x); err != nil {
-				return nil, nil, err
-			}
+		if err := c.FetchDone(ctx, x); err != nil {
+			return nil, nil, err
 		}
 		s, err := parts.Look(x)
 		if err != nil {

@@ -23,6 +23,7 @@ import (
 type Parts struct {
 	Dir  Folder
 	Plan *Plan
+	home runfolder.Stored  // the original of Dir in object storage; empty for a plan on a disk
 	done map[Stage][]*Done // manifests by stage and shard; only for the stages read so far
 
 	mu   sync.Mutex
