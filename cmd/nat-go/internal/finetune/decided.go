@@ -49,42 +49,40 @@ func (r *run) writeBegun(inputs []source.Input) error {
 // decided returns hashes of everything that determines the bytes of the run's output, except its inputs and flags,
 // which are recorded elsewhere without hashing.
 func (r *run) decided(salt string) (*runfolder.Decided, error) {
-	p, t := r.plan, r.tokens
 	d := runfolder.NewDecided(salt)
 	program, err := r.program()
 	if err != nil {
 		return nil, err
 	}
 	d.Add("nat-go", program)
-	for path, value := range p.config.Values() {
-		if p.config.Decides(path) {
+	for path, value := range r.config.Values() {
+		if r.config.Decides(path) {
 			d.Add(strings.Join(path, "."), value)
 		}
 	}
-	rows, err := json.Marshal(p.options)
+	rows, err := json.Marshal(r.options)
 	if err != nil {
 		return nil, err
 	}
 	d.Add("rows", string(rows))
-	d.Add("formats", p.formatNames())
-	if t != nil {
+	d.Add("formats", r.formatNames())
+	if t := r.tokens; t != nil {
 		d.Add("collator.tokenizer", t.Fingerprint())
 		d.Add("collator.template", t.Template)
 	}
-	if c := p.config.Dataset.Scores; c != nil {
-		if err := addFiles(d, "dataset.scores.content", c.Path); err != nil {
-			return nil, err
-		}
+	if c := r.config.Dataset.Scores; c != nil {
+		err = addFiles(d, "dataset.scores.content", c.Path)
 	}
-	if c := p.config.Dataset.Contamination; c != nil {
-		if err := addFiles(d, "dataset.contamination.content", c.Files); err != nil {
-			return nil, err
-		}
+	if c := r.config.Dataset.Contamination; c != nil && err == nil {
+		err = addFiles(d, "dataset.contamination.content", c.Files)
 	}
-	if err := r.addNamedFiles(d); err != nil {
-		return nil, err
+	if err == nil {
+		err = r.addNamedFiles(d)
 	}
-	return d, r.addPlugins(d)
+	if err == nil {
+		err = r.addPlugins(d)
+	}
+	return d, err
 }
 
 // addNamedFiles adds the content of the files that namedFiles returns.

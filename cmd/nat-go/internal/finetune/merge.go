@@ -188,10 +188,7 @@ func clearKilled(f runfolder.Folder) error {
 	if err != nil || left == nil || !strings.HasPrefix(left.Command, mergeCommand) {
 		return nil // creating the folder then fails, with the reason
 	}
-	if err := os.RemoveAll(string(f)); err != nil {
-		return exit.Environmentf("cannot remove the files of an interrupted merge: %w", err)
-	}
-	return nil
+	return exit.Cant("remove the files of an interrupted merge", os.RemoveAll(string(f)))
 }
 
 // inheritAnswers copies the teachers' answers from the parts to the merge, so that teachers are asked only new
