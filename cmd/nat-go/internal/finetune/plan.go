@@ -37,21 +37,21 @@ type plan struct {
 	formats []dataset.Format
 	options rows.Options
 	rules   curate.Rules
-	marks   *marks.File         // a user's marks on records; nil means none
-	scores  *readers.Scores     // scores from dataset.scores; nil means none
-	verdict *readers.ScoreRules // rules of dataset.score_rules; nil means none
-	where   runFilter           // filter from dataset.where
-	copyTo  string              // NAT's dataset_output_dir; empty means no copy
-	notes   []string            // remarks on the plan, which become warnings
-	self    string              // path of this program
-	chosen  string              // choices made on the user's behalf about input and output
-	also    []string            // other records that the inputs could yield
-	keys    map[string]string   // the request's Map, parsed
-	lock    *runfolder.Lock     // lock on an existing folder
-	begun   *runfolder.Begun    // how the run in an existing folder began; nil means that the run is new
-	sealed  *runfolder.Manifest // manifest of a run whose data set is complete; nil means that it isn't
-	starts  string              // the command that starts the run; empty means nat-go run
-	command string              // the command that continues this work; empty means finetune resume
+	marks   *marks.File                  // a user's marks on records; nil means none
+	scores  *readers.Scores              // scores from dataset.scores; nil means none
+	verdict *readers.ScoreRules          // rules of dataset.score_rules; nil means none
+	where   where.Filter[*where.Subject] // filter from dataset.where
+	copyTo  string                       // NAT's dataset_output_dir; empty means no copy
+	notes   []string                     // remarks on the plan, which become warnings
+	self    string                       // path of this program
+	chosen  string                       // choices made on the user's behalf about input and output
+	also    []string                     // other records that the inputs could yield
+	keys    map[string]string            // the request's Map, parsed
+	lock    *runfolder.Lock              // lock on the folder; nil means that it isn't locked yet, or any more
+	begun   *runfolder.Begun             // how the run in an existing folder began; nil means that the run is new
+	sealed  *runfolder.Manifest          // manifest of a run whose data set is complete; nil means that it isn't
+	starts  string                       // the command that starts the run; empty means nat-go run
+	command string                       // the command that continues this work; empty means finetune resume
 
 	parts *shards.Parts // the plan that divides the run into shards; nil means that the run has one part, its folder
 	share *shards.Shard // the parts of the inputs that this process builds, for a request with Shard
@@ -69,9 +69,6 @@ type plan struct {
 
 	overlaps map[uint64]string // descriptions of overlaps with benchmarks; see curate.Gates
 }
-
-// runFilter selects the examples or records that a run uses.
-type runFilter = where.Filter[*where.Subject]
 
 // formatNames returns the names of the formats, in order.
 func (p *plan) formatNames() string {

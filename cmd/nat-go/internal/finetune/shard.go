@@ -103,12 +103,7 @@ func openMerge(ctx context.Context, how Request, env stage.Env) (*plan, error) {
 	if p.cut, err = p.parts.ReadCut(); err != nil || p.cut == nil {
 		return p, err
 	}
-	var missing []int
-	p.outputs, missing, err = p.parts.Outputs()
-	if err == nil && len(missing) > 0 && !p.LeaveWriting {
-		err = exit.Failedf("%s not written yet: %s. `nat-go shard run %s --stage write --index I` writes one",
-			shards.ShardsHave(len(missing), len(p.parts.Plan.Shards)), shards.Array(missing), dir)
-	}
+	p.outputs, err = p.parts.Outputs(p.LeaveWriting)
 	return p, err
 }
 

@@ -55,25 +55,21 @@ func (p *Parts) Read(stage Stage) (missing []int, err error) {
 // not completed a stage, if there are any.
 func (p *Parts) CheckComplete() error {
 	for _, stage := range p.Plan.Stages() {
-		missing, err := p.Read(stage)
-		if err != nil {
-			return err
-		}
-		if len(missing) > 0 {
-			return exit.Failedf("%s not built yet: %s. `nat-go shard run %s --stage %s --index I` builds one",
-				ShardsHave(len(missing), len(p.Plan.Shards)), Array(missing), p.Dir, stage)
+		if missing, err := p.Read(stage); err != nil || len(missing) > 0 {
+			return cmp.Or(err, p.incomplete(stage, missing, "built", "builds"))
 		}
 	}
 	return nil
 }
 
-// ShardsHave returns the beginning of a message about n of the shards, such as "2 of the 5 shards are".
-func ShardsHave(n, all int) string {
+// incomplete returns the error for a stage that some shards haven't completed.
+func (p *Parts) incomplete(stage Stage, missing []int, done, does string) error {
 	are := "are"
-	if n == 1 {
+	if len(missing) == 1 {
 		are = "is"
 	}
-	return fmt.Sprintf("%d of the %s %s", n, ledger.Quantity(int64(all), "shard"), are)
+	return exit.Failedf("%d of the %s %s not %s yet: %s. `nat-go shard run %s --stage %s --index I` %s one",
+		len(missing), ledger.Quantity(int64(len(p.Plan.Shards)), "shard"), are, done, Array(missing), p.Dir, stage, does)
 }
 
 // Seen returns the sum of all shards' statistics on reading.
@@ -173,20 +169,24 @@ func (p *Parts) Close() {
 	}
 }
 
-// Outputs reads the descriptions of all shards' outputs. If some shards haven't written their output yet, it only
-// returns the numbers of these shards.
-func (p *Parts) Outputs() (all []*Output, missing []int, err error) {
-	if missing, err = p.Read(Write); err != nil || len(missing) > 0 {
-		return nil, missing, err
+// Outputs reads the descriptions of all shards' outputs. If some shards haven't written their output yet, it returns
+// nil, and an error unless that is allowed.
+func (p *Parts) Outputs(allowMissing bool) (all []*Output, err error) {
+	missing, err := p.Read(Write)
+	switch {
+	case err != nil || len(missing) > 0 && allowMissing:
+		return nil, err
+	case len(missing) > 0:
+		return nil, p.incomplete(Write, missing, "written", "writes")
 	}
 	for _, d := range p.done[Write] {
 		o, err := ReadOutput(d)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		all = append(all, o)
 	}
-	return all, nil, nil
+	return all, nil
 }
 
 // Heads calls take for each group whose token rows the shards made, in the order of Walk. It passes the number of the
