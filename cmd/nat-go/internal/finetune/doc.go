@@ -7,8 +7,8 @@
 // examples to stage build in memory. The other stages also leave files in the run folder, from which later commands
 // continue. Build leaves the record log, decide leaves the decisions, and write and collate leave the data set.
 //
-// A run is made from parts. Most runs have one part, which is the run's folder. A shard of a plan is a part, and so is a
-// finished run that is joined with others. A part whose manifest exists is sealed; its work is never repeated. A part
+// A run is made from parts. Most runs have one part, which is the run's folder. A shard of a plan is a part, and so is
+// a finished run that is joined with others. A part whose manifest exists is sealed; its work is never repeated. A part
 // that isn't sealed has a cursor in its record log, from which a later command continues. Package shards stores the
 // parts of a plan. A merge executes the stages after build on all parts.
 //

@@ -25,8 +25,8 @@ type appender struct {
 	file *os.File
 }
 
-// appendTo opens a file for appending, and creates it if it doesn't exist. Function keep gets the file and its size, and
-// returns how many of its first bytes are kept.
+// appendTo opens a file for appending, and creates it if it doesn't exist. Function keep gets the file and its size,
+// and returns how many of its first bytes are kept.
 func appendTo(path string, keep func(file *os.File, size int64) (int64, error)) (a appender, err error) {
 	file, err := durable.Continue(path)
 	if err != nil {

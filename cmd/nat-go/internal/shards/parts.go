@@ -69,7 +69,8 @@ func (p *Parts) incomplete(stage Stage, missing []int, done, does string) error 
 		are = "is"
 	}
 	return exit.Failedf("%d of the %s %s not %s yet: %s. `nat-go shard run %s --stage %s --index I` %s one",
-		len(missing), ledger.Quantity(int64(len(p.Plan.Shards)), "shard"), are, done, Array(missing), p.Dir, stage, does)
+		len(missing), ledger.Quantity(int64(len(p.Plan.Shards)), "shard"), are, done, Array(missing), p.Dir, stage,
+		does)
 }
 
 // Seen returns the sum of all shards' statistics on reading.

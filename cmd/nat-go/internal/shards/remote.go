@@ -27,8 +27,8 @@ import (
 )
 
 // A plan's folder may be in object storage, where files have the same names as on disk. A process then works on a local
-// copy. It downloads the files that it needs, and uploads its results, with the manifest last. The methods that transfer
-// files do nothing for a plan on a disk.
+// copy. It downloads the files that it needs, and uploads its results, with the manifest last. The methods that
+// transfer files do nothing for a plan on a disk.
 
 // IsStored reports whether the folder is in object storage.
 func (f Folder) IsStored() bool { return objects.Is(string(f)) }
@@ -89,8 +89,8 @@ func (p *Parts) sendAll(ctx context.Context, paths, as []string, manifest string
 	return err
 }
 
-// At returns the shards of the plan, without reading it if it is on a disk. If the plan is in object storage, At makes a
-// local copy of the plan and the configuration in a folder below work. If a copy of the same plan already exists, its
+// At returns the shards of the plan, without reading it if it is on a disk. If the plan is in object storage, At makes
+// a local copy of the plan and the configuration in a folder below work. If a copy of the same plan already exists, its
 // other files are kept.
 func (f Folder) At(ctx context.Context, work string) (*Parts, error) {
 	if !f.IsStored() {
