@@ -22,33 +22,17 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// localPlan is a plan's folder on this machine, or a local copy of one in object storage.
-type localPlan struct {
-	dir    shards.Folder
-	plan   *shards.Plan   // nil unless dir is a copy
-	remote *shards.Remote // the original of dir; nil means that dir is not a copy
-}
-
-// copyPlan copies a plan in object storage to a folder below work. A plan on a disk is not copied.
-func copyPlan(ctx context.Context, dir shards.Folder, work string) (c *localPlan, err error) {
-	c = &localPlan{dir: dir, remote: dir.Remote()}
-	if c.remote != nil {
-		c.dir, c.plan, err = c.remote.Copy(ctx, work)
-	}
-	return c, err
-}
-
 // withPlan calls do with a plan or, for a stored plan, with a temporary copy below the folder for copies.
-func withPlan(ctx context.Context, dir shards.Folder, work string, do func(*localPlan) error) error {
-	if dir.Remote() == nil {
-		return do(&localPlan{dir: dir})
+func withPlan(ctx context.Context, dir shards.Folder, work string, do func(*shards.Parts) error) error {
+	if !dir.IsStored() {
+		return do(&shards.Parts{Dir: dir})
 	}
 	return inWorkDir(work, func(own string) error {
-		c, err := copyPlan(ctx, dir, own)
+		p, err := dir.At(ctx, own)
 		if err != nil {
 			return err
 		}
-		return c.withOriginalPath(do(c))
+		return p.RewriteError(do(p))
 	})
 }
 
@@ -56,22 +40,14 @@ func withPlan(ctx context.Context, dir shards.Folder, work string, do func(*loca
 // shards can access.
 func runsOf(dir shards.Folder) string { return filepath.Join(string(dir), "run") }
 
-// withOriginalPath returns err with the path of a plan's copy replaced by the address of the original.
-func (c *localPlan) withOriginalPath(err error) error {
-	if c.remote == nil {
-		return err
-	}
-	return c.remote.RewriteError(c.dir, err)
-}
-
-// restoreSummary replaces the path of a plan's copy in the strings of a summary, as withOriginalPath does in an error.
-func (c *localPlan) restoreSummary(s *finetune.Summary) {
-	if c.remote == nil || s == nil {
+// restoreSummary replaces the path of a plan's copy in the strings of a summary, as RewriteError does in an error.
+func restoreSummary(p *shards.Parts, s *finetune.Summary) {
+	if s == nil {
 		return
 	}
-	s.Error, s.Next = c.remote.RewritePaths(c.dir, s.Error), c.remote.RewritePaths(c.dir, s.Next)
+	s.Error, s.Next = p.RewritePaths(s.Error), p.RewritePaths(s.Next)
 	for i := range s.Warnings {
-		s.Warnings[i] = c.remote.RewritePaths(c.dir, s.Warnings[i])
+		s.Warnings[i] = p.RewritePaths(s.Warnings[i])
 	}
 }
 
@@ -185,22 +161,22 @@ func (p *planFlags) register(cmd *cobra.Command) {
 // it.
 func planShards(ctx context.Context, req finetune.Request, env stage.Env) (made *finetune.Planned, err error) {
 	dir := shards.Find(req.Divide.Dir)
-	remote := dir.Remote()
-	if remote == nil {
+	if !dir.IsStored() {
 		sum, err := finetune.Run(ctx, req, env)
 		return sum.Planned, err
 	}
-	if err := remote.Free(ctx); err != nil {
+	if err := dir.Free(ctx); err != nil {
 		return nil, err
 	}
 	err = inWorkDir("", func(own string) (err error) {
 		req.Divide.Dir = filepath.Join(own, "plan")
+		p := dir.CopiedTo(shards.Folder(req.Divide.Dir))
 		sum, err := finetune.Run(ctx, req, env)
 		if made = sum.Planned; err == nil {
-			err = remote.SendPlan(ctx, made.Dir, made.Plan)
-			made.Dir = dir
+			p.Plan, made.Dir = made.Plan, dir
+			err = p.SendPlan(ctx)
 		}
-		return remote.RewriteError(shards.Folder(req.Divide.Dir), err)
+		return p.RewriteError(err)
 	})
 	return made, err
 }
@@ -268,21 +244,19 @@ func newShardMergeCmd(commitBytes int64) *cobra.Command {
 func mergeShards(
 	ctx context.Context, work string, how finetune.Request, env stage.Env,
 ) (sum *finetune.Summary, err error) {
-	err = withPlan(ctx, how.Merge, work, func(c *localPlan) (err error) {
-		if c.remote == nil {
-			env.Runs = runsOf(c.dir)
-			sum, err = finetune.Run(ctx, how, env)
+	err = withPlan(ctx, how.Merge, work, func(p *shards.Parts) (err error) {
+		if err := p.FetchBuilt(ctx); err != nil {
 			return err
 		}
-		if err := c.remote.FetchBuilt(ctx, c.dir, c.plan); err != nil {
-			return err
+		if !how.Merge.IsStored() {
+			env.Runs = runsOf(p.Dir)
 		}
-		divided := c.dir.HasCut()
-		how.Merge = c.dir
+		divided := p.Dir.HasCut()
+		how.Merge = p.Dir
 		if sum, err = finetune.Run(ctx, how, env); err == nil && how.LeaveWriting && !divided {
-			err = c.remote.SendCut(ctx, c.dir, c.plan, runfolder.Folder(sum.RunDir))
+			err = p.SendCut(ctx, runfolder.Folder(sum.RunDir))
 		}
-		c.restoreSummary(sum)
+		restoreSummary(p, sum)
 		return err
 	})
 	if sum == nil && err != nil {

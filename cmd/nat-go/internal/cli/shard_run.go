@@ -34,23 +34,26 @@ func newShardRunCmd(commitBytes int64) *cobra.Command {
 			err := withEnv(cmd, commitBytes, func(ctx context.Context, env stage.Env) error {
 				setHeapGrowth(shardPercent, shardFloor)
 				keep, err := workDir(work)
-				if err != nil && dir.Remote() != nil {
+				if err != nil && dir.IsStored() {
 					return err
 				}
-				c, err := copyPlan(ctx, dir, keep)
+				if !dir.IsStored() {
+					env.Runs = runsOf(dir)
+				}
+				p, err := dir.At(ctx, keep)
 				if err != nil {
 					return err
 				}
 				var from string
-				if number, from, err = shardIndex(c.dir, index); err != nil {
-					return c.withOriginalPath(err)
+				if number, from, err = shardIndex(p.Dir, index); err != nil {
+					return p.RewriteError(err)
 				}
 				if !isQuiet(cmd) && from != "" {
 					fmt.Fprintf(cmd.ErrOrStderr(), "shard %d, from %s\n", number, from)
 				}
-				sum, err = c.runShard(ctx, finetune.Shard{Plan: c.dir, Stage: shards.Stage(name), Number: number}, env)
-				c.restoreSummary(sum)
-				return c.withOriginalPath(err)
+				sum, err = runShard(ctx, p, finetune.Shard{Plan: p.Dir, Stage: shards.Stage(name), Number: number}, env)
+				restoreSummary(p, sum)
+				return p.RewriteError(err)
 			})
 			if sum != nil {
 				printShard(cmd, number, sum)
@@ -67,34 +70,30 @@ func newShardRunCmd(commitBytes int64) *cobra.Command {
 
 // runShard builds a shard. If the plan is in object storage, it uploads the result, or does nothing if the shard is
 // already there.
-func (c *localPlan) runShard(ctx context.Context, of finetune.Shard, env stage.Env) (*finetune.Summary, error) {
+func runShard(ctx context.Context, p *shards.Parts, of finetune.Shard, env stage.Env) (*finetune.Summary, error) {
 	req := finetune.Request{Shard: &of}
-	if c.remote == nil {
-		env.Runs = runsOf(c.dir)
-		return finetune.Run(ctx, req, env)
-	}
-	if done, err := c.remote.IsDone(ctx, c.plan, of.Stage, of.Number); err != nil {
+	if done, err := p.IsDone(ctx, of.Stage, of.Number); err != nil {
 		return finetune.Failed(req, err)
 	} else if done {
 		sum, _ := finetune.Failed(req, errors.New("shard is done"))
 		sum.Status, sum.Error, sum.Warnings = runfolder.Completed, "", []string{finetune.AlreadyBuilt(of.Stage)}
 		return sum, nil
 	}
-	if err := c.remote.FetchFor(ctx, c.dir, c.plan, of.Stage, of.Number); err != nil {
+	if err := p.FetchFor(ctx, of.Stage, of.Number); err != nil {
 		return finetune.Failed(req, err)
 	}
 	sum, err := finetune.Run(ctx, req, env)
 	if err != nil {
 		return sum, err
 	}
-	if err := c.remote.SendShard(ctx, c.dir, c.plan, of.Stage, of.Number); err != nil {
+	if err := p.SendShard(ctx, of.Stage, of.Number); err != nil {
 		sum.Status, sum.Error = runfolder.Failed, err.Error()
 		return sum, err
 	}
 	// If builders need whole tasks, other processes on this machine may be in the group stage and reading the copies of
 	// built shards.
-	if !c.plan.Tasks || of.Stage == shards.Group {
-		err = os.RemoveAll(string(c.dir.Shard(of.Stage, of.Number)))
+	if p.IsCopy() && (!p.Plan.Tasks || of.Stage == shards.Group) {
+		err = os.RemoveAll(string(p.Dir.Shard(of.Stage, of.Number)))
 	}
 	return sum, err
 }

@@ -79,7 +79,7 @@ func (s *script) write(cmd *cobra.Command, args []string, of scripts) error {
 // scripts to.
 func (s *script) places(dir shards.Folder) (plan, out string, err error) {
 	plan, out = string(dir), filepath.Join(string(dir), s.engine)
-	if dir.Remote() != nil {
+	if dir.IsStored() {
 		out = s.engine
 	} else if plan, err = filepath.Abs(plan); err != nil {
 		return "", "", exit.Environmentf("cannot find the plan's folder: %w", err)
@@ -92,8 +92,8 @@ func (s *script) places(dir shards.Folder) (plan, out string, err error) {
 
 // readPlan reads a plan on a disk or in object storage.
 func readPlan(ctx context.Context, dir shards.Folder) (plan *shards.Plan, err error) {
-	err = withPlan(ctx, dir, "", func(c *localPlan) (err error) {
-		plan, err = c.dir.Read()
+	err = withPlan(ctx, dir, "", func(p *shards.Parts) (err error) {
+		plan, err = p.Dir.Read()
 		return err
 	})
 	return plan, err

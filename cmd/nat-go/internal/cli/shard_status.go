@@ -49,49 +49,45 @@ func newShardStatusCmd() *cobra.Command {
 // shardStates examines a plan's shards in one stage or, if stage is empty, in all stages up to the first that isn't
 // done. For a plan in object storage, it downloads the shards' manifests.
 func shardStates(ctx context.Context, dir shards.Folder, stage string) (p *shards.Plan, s []*shards.State, err error) {
-	err = withPlan(ctx, dir, "", func(c *localPlan) (err error) {
+	err = withPlan(ctx, dir, "", func(c *shards.Parts) (err error) {
 		p, s, err = lookAt(ctx, c, stage)
 		return err
 	})
 	return p, s, err
 }
 
-func lookAt(ctx context.Context, c *localPlan, stage string) (*shards.Plan, []*shards.State, error) {
-	plan, err := c.dir.Read()
+func lookAt(ctx context.Context, c *shards.Parts, stage string) (*shards.Plan, []*shards.State, error) {
+	parts, err := c.Dir.Open()
 	if err != nil {
 		return nil, nil, err
 	}
-	if c.remote != nil {
-		if _, err := c.remote.FetchCut(ctx, c.dir, plan); err != nil {
-			return nil, nil, err
-		}
+	if _, err := c.FetchCut(ctx); err != nil {
+		return nil, nil, err
 	}
-	stages := plan.Stages()
-	if c.dir.HasCut() {
+	stages := parts.Plan.Stages()
+	if c.Dir.HasCut() {
 		stages = append(stages, shards.Write)
 	}
 	if stage != "" {
-		if err := plan.CheckStage(shards.Stage(stage)); err != nil {
+		if err := parts.Plan.CheckStage(shards.Stage(stage)); err != nil {
 			return nil, nil, exit.With(exit.Usage, err)
 		}
 		stages = []shards.Stage{shards.Stage(stage)}
 	}
 	var states []*shards.State
 	for _, x := range stages {
-		if c.remote != nil {
-			if err := c.remote.FetchDone(ctx, c.dir, plan, x); err != nil {
-				return nil, nil, err
-			}
+		if err := c.FetchDone(ctx, x); err != nil {
+			return nil, nil, err
 		}
-		s, err := c.dir.Look(plan, x)
+		s, err := parts.Look(x)
 		if err != nil {
-			return nil, nil, exit.With(exit.Failed, err)
+			return nil, nil, err
 		}
 		if states = append(states, s); len(s.Missing) > 0 { // later stages can't start before this one is done
 			break
 		}
 	}
-	return plan, states, nil
+	return parts.Plan, states, nil
 }
 
 func printShards(cmd *cobra.Command, dir shards.Folder, plan *shards.Plan, states []*shards.State) error {

@@ -29,89 +29,80 @@ import (
 // account completes the list of drops, and writes NAT's progress files and, last, the manifest, which says whether the
 // run succeeded. If the run failed, account returns the reason.
 func (r *run) account(ctx context.Context) error {
-	out, made, seen := r.out, r.out.made, &r.built.At.Seen
+	made, seen := r.made, &r.built.At.Seen
 	// A merge writes its starting state only now, because the folder of an interrupted merge must not look like a run
 	// that can be resumed.
-	if r.plan.join != nil {
-		if err := (decider{r.plan, r.tokens}).writeBegun(made.Inputs); err != nil {
+	if r.joined != nil {
+		if err := r.writeBegun(made.Inputs); err != nil {
 			return exit.Default(exit.Environment, err)
 		}
 	}
-	if err := out.Close(); err != nil {
-		return exit.Environmentf("cannot write the list of drops: %w", err)
+	if _, err := r.closeLists(); err != nil {
+		return err
 	}
-	if err := out.history.WriteProgress(r.plan.folder); err != nil {
+	if err := r.history.WriteProgress(r.folder); err != nil {
 		return exit.Environmentf("cannot write NAT's progress files: %w", err)
 	}
-	out.count()
-	for _, b := range r.plan.config.Selected() {
+	r.count()
+	for _, b := range r.config.Selected() {
 		var remarks []string
-		counters := out.Counters[b.Name]
+		counters := r.Counters[b.Name]
 		switch c := b.Config.(type) {
 		case *divergence.Config:
 			remarks = divergence.Remarks(counters)
 		case *grpo.Config:
 			remarks = grpo.Remarks(counters)
 		case *sdpo.Config:
-			remarks = sdpo.Remarks(c, counters, out.Near[b.Name])
+			remarks = sdpo.Remarks(c, counters, r.Near[b.Name])
 		case *sft.Config:
 			remarks = sft.Remarks(counters)
 		}
 		for _, text := range remarks {
-			out.Warn("%s: %s", b.Name, text)
+			r.Warn("%s: %s", b.Name, text)
 		}
 	}
-	failure := verdict{r.plan, out}.failure(ctx, seen)
-	made.Status, made.Warnings, made.Seed = runfolder.Completed, out.Warnings, r.plan.rules.Split.Seed
+	failure := r.failure(ctx, seen)
+	made.Status, made.Warnings, made.Seed = runfolder.Completed, r.Warnings, r.rules.Split.Seed
 	if seen.Fidelity != nil {
 		made.Fidelity = &runfolder.Fidelity{
 			Calls: seen.Fidelity, Gaps: seen.Gaps, Rising: seen.Rising, Proven: seen.Proven,
 		}
 	}
 	if failure != nil {
-		made.Status, made.Error = runfolder.Failed, r.out.Hide(failure.Error())
+		made.Status, made.Error = runfolder.Failed, r.Hide(failure.Error())
 	}
-	if _, err := out.knowLog(r.plan.folder); err != nil {
-		return err
-	}
-	if err := r.lock.WriteManifest(made, out.Files); err != nil {
+	if err := r.lock.WriteManifest(made, r.Files); err != nil {
 		return exit.Environmentf("cannot write the manifest: %w", err)
 	}
-	out.sum.Status = made.Status
+	r.sum.Status = made.Status
 	r.unlock() // the data set is complete; submitting the job takes the lock again
 	if failure == nil {
-		out.Info("data set complete", "dataset", r.plan.folder.Dataset())
+		r.Info("data set complete", "dataset", r.folder.Dataset())
 	}
 	return failure
 }
 
-// verdict determines whether a run succeeded.
-type verdict struct {
-	plan *plan
-	out  *report
-}
-
 // failure returns an error if the run failed although everything was written, because its counts don't add up or it
 // kept no records.
-func (r verdict) failure(ctx context.Context, seen *source.Stats) error {
-	if err := r.out.Check(); err != nil {
+func (r *run) failure(ctx context.Context, seen *source.Stats) error {
+	if err := r.Check(); err != nil {
 		return exit.Failedf("%w: this is a bug in nat-go; the data set is in %s, but don't trust its counts",
-			err, r.plan.folder.Dataset())
+			err, r.folder.Dataset())
 	}
-	if r.out.made.Counts.Kept == 0 {
+	if r.made.Counts.Kept == 0 {
 		return r.noData(ctx, seen)
 	}
-	if !r.hasRows() && (r.out.made.Batches == nil || len(r.out.made.Batches.Counts) == 0) {
+	if !r.hasRows() && (r.made.Batches == nil || len(r.made.Batches.Counts) == 0) {
 		return exit.Failedf("data set is empty: none of the requested formats can carry a record%s; %s lists the reasons%s",
-			r.refusals(), r.plan.folder.Dropped(), r.needsTokens())
+			r.refusals(), r.folder.Dropped(), r.needsTokens())
 	}
 	return r.noBatches()
 }
 
 // refusals returns, in parentheses, each format's most frequent reason for rejecting records.
-func (r verdict) refusals() string {
+func (r *run) refusals() string {
 	var parts []string
-	for _, w := range r.out.made.Dataset {
+	for _, w := range r.made.Dataset {
 		if len(w.Refused) > 0 {
 			parts = append(parts, w.Format+": "+w.Refused[0].Why)
 		}
@@ -124,13 +115,13 @@ func (r verdict) refusals() string {
 
 // needsTokens returns a note on how to make token batches for hints. It returns "" unless the run produced hints
 // without a tokenizer.
-func (r verdict) needsTokens() string {
-	if len(sumCounters(r.out.made.Counters, "sites/")) == 0 || r.plan.config.Collator.Tokenizer != "" {
+func (r *run) needsTokens() string {
+	if len(sumCounters(r.made.Counters, "sites/")) == 0 || r.config.Collator.Tokenizer != "" {
 		return ""
 	}
 	again := "rerun with"
-	if len(r.plan.From) > 0 {
-		again = "nat-go run " + strings.Join(r.plan.From, " ") + " --builder sdpo"
+	if len(r.From) > 0 {
+		again = "nat-go run " + strings.Join(r.From, " ") + " --builder sdpo"
 	}
 	return "; token batches contain the hints of all turns: " + again +
 		" -o collator.tokenizer=FOLDER, the folder of the model's tokenizer"
@@ -138,11 +129,11 @@ func (r verdict) needsTokens() string {
 
 // noBatches returns an error if the collator was given records but produced no batch. If text rows were written and
 // some records lack sampled ids, it only adds a warning.
-func (r verdict) noBatches() error {
-	if r.out.made.Batches == nil || len(r.out.made.Batches.Counts) > 0 {
+func (r *run) noBatches() error {
+	if r.made.Batches == nil || len(r.made.Batches.Counts) > 0 {
 		return nil
 	}
-	a := r.out.Of(ledger.Collate, stage.UnitRecord)
+	a := r.Of(ledger.Collate, stage.UnitRecord)
 	if a.In == 0 {
 		return nil
 	}
@@ -153,13 +144,13 @@ func (r verdict) noBatches() error {
 		fmt.Fprintf(&table, "\n  %-16s %s", ledger.Quantity(a.Dropped[reason], stage.UnitRecord), reason)
 	}
 	if r.hasRows() && a.Dropped[collator.NoSampledIDs] > 0 { // missing ids don't fail a run that wrote rows
-		r.out.Warn("rows were written, but no token batch was built from %s: %s%s", ledger.Quantity(a.In, stage.UnitRecord),
+		r.Warn("rows were written, but no token batch was built from %s: %s%s", ledger.Quantity(a.In, stage.UnitRecord),
 			strings.Join(strings.Fields(table.String()), " "), remedyOf(a.Dropped))
 		return nil
 	}
 	return exit.Failedf("no token batch was built from %s given to the collator:%s\n%s lists the reason for each, "+
 		"and `nat-go explain CODE` says what to do%s", ledger.Quantity(a.In, stage.UnitRecord), table.String(),
-		r.plan.folder.Dropped(), remedyOf(a.Dropped))
+		r.folder.Dropped(), remedyOf(a.Dropped))
 }
 
 // remedyOf returns advice on the setting that produces token batches from the dropped records, or "" if such a setting
@@ -173,11 +164,11 @@ func remedyOf(dropped map[ledger.Reason]int64) string {
 }
 
 // noData returns the error for a run that kept nothing, with advice.
-func (r verdict) noData(ctx context.Context, seen *source.Stats) error {
-	c, first := r.out.made.Counts, r.out.First
-	for _, b := range r.plan.config.Selected() {
+func (r *run) noData(ctx context.Context, seen *source.Stats) error {
+	c, first := r.made.Counts, r.First
+	for _, b := range r.config.Selected() {
 		d, ok := b.Config.(*dpo.Config)
-		if !ok || r.out.made.Source != readers.NATType || !r.plan.Compat.ExplainsEmpty() {
+		if !ok || r.made.Source != readers.NATType || !r.Compat.ExplainsEmpty() {
 			continue
 		}
 		if why := readers.NoMatch(seen, d.StepName); why != "" {
@@ -187,27 +178,26 @@ func (r verdict) noData(ctx context.Context, seen *source.Stats) error {
 	if c.Records == 0 {
 		return exit.Failedf("no trajectories collected: the builders produced no record from %s%s; %s lists why%s",
 			ledger.Quantity(c.Examples, stage.UnitExample), cmp.Or(first[ledger.Build], first[ledger.Source]),
-			r.plan.folder.Dropped(), r.remedies(ctx))
+			r.folder.Dropped(), r.remedies(ctx))
 	}
 	return exit.Failedf("no trajectories collected: nothing is left of %s%s; %s lists why",
 		ledger.Quantity(c.Records, stage.UnitRecord), cmp.Or(first[ledger.Curate], first[ledger.Gate]),
-		r.plan.folder.Dropped())
+		r.folder.Dropped())
 }
 
 // remedies returns one line for each of the run's builders that could build records from the inputs with other
 // settings.
-func (r verdict) remedies(ctx context.Context) (text string) {
-	p := r.plan
-	if len(p.From) == 0 || p.Compat == compat.NAT {
+func (r *run) remedies(ctx context.Context) (text string) {
+	if len(r.From) == 0 || r.Compat == compat.NAT {
 		return ""
 	}
 	report, err := inspect.Look(ctx, inspect.Options{
-		Paths: p.From, Source: p.Source, Map: p.keys, Overrides: p.Overrides,
+		Paths: r.From, Source: r.Source, Map: r.keys, Overrides: r.Overrides,
 	})
 	if err != nil {
 		return "" // the run fails without advice
 	}
-	for _, b := range p.config.Selected() {
+	for _, b := range r.config.Selected() {
 		for _, y := range report.Builders {
 			if y.Builder == b.Type && y.Remedy != "" {
 				text += "\n  " + y.Name() + ": " + y.Remedy
@@ -218,28 +208,28 @@ func (r verdict) remedies(ctx context.Context) (text string) {
 }
 
 // hasRows reports whether any row was written in any format.
-func (r verdict) hasRows() bool {
-	return slices.ContainsFunc(r.out.made.Dataset, func(w runfolder.Written) bool { return w.Records > 0 })
+func (r *run) hasRows() bool {
+	return slices.ContainsFunc(r.made.Dataset, func(w runfolder.Written) bool { return w.Records > 0 })
 }
 
 // explain adds advice to an error that can end any stage, such as an interruption or a full disk.
-func (r verdict) explain(err error, locked bool) error {
-	again := "`nat-go " + r.plan.commandToContinue() + "` continues from here"
-	if r.plan.join != nil { // a failed merge can't be resumed, because its folder is removed
+func (r *run) explain(err error) error {
+	again := "`nat-go " + r.commandToContinue() + "` continues from here"
+	if r.joined != nil { // a failed merge can't be resumed, because its folder is removed
 		again = "merge again"
 	}
 	switch {
-	case errors.Is(err, context.Canceled) && r.out.sum.Job == nil:
-		if locked {
-			r.out.sum.Next = again
+	case errors.Is(err, context.Canceled) && r.sum.Job == nil:
+		if r.lock != nil {
+			r.sum.Next = again
 		}
 		state := "nothing was submitted"
-		if r.plan.shard != nil {
+		if r.Shard != nil {
 			state = "the committed part of the shard is kept"
 		}
 		return exit.With(exit.Interrupted, errors.New("interrupted; "+state))
 	case errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT):
-		return exit.Environmentf("%w: make room on the disk of %s, then %s", err, r.plan.folder, again)
+		return exit.Environmentf("%w: make room on the disk of %s, then %s", err, r.folder, again)
 	}
 	return err
 }

@@ -28,7 +28,7 @@ func TestFailedRunStaysFailed(t *testing.T) {
 		"books": {
 			input:   candidatesOf("1", "0"),
 			builder: "dpo",
-			spoil:   func(r *run) { r.out.In(ledger.Build, "turn", 1) },
+			spoil:   func(r *run) { r.In(ledger.Build, "turn", 1) },
 			want:    "don't balance",
 		},
 		"nothing": {input: candidatesOf("1", "1"), builder: "dpo", want: "no trajectories collected"},
@@ -75,14 +75,13 @@ func TestFailedRunStaysFailed(t *testing.T) {
 // TestEmptyRunFails checks that a run that kept records but wrote neither rows nor batches isn't complete.
 func TestEmptyRunFails(t *testing.T) {
 	r := newRun(&plan{folder: "r", config: &config.Config{}}, stage.Env{})
-	r.out.made.Counts.Kept = 3
-	v := verdict{r.plan, r.out}
-	if err := v.failure(context.Background(), &source.Stats{}); exit.Code(err) != exit.Failed ||
+	r.made.Counts.Kept = 3
+	if err := r.failure(context.Background(), &source.Stats{}); exit.Code(err) != exit.Failed ||
 		!strings.Contains(err.Error(), "empty") {
 		t.Error(err)
 	}
-	r.out.made.Dataset = []runfolder.Written{{Format: "trl", Records: 1}}
-	if err := v.failure(context.Background(), &source.Stats{}); err != nil {
+	r.made.Dataset = []runfolder.Written{{Format: "trl", Records: 1}}
+	if err := r.failure(context.Background(), &source.Stats{}); err != nil {
 		t.Error(err)
 	}
 }

@@ -22,82 +22,72 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/plugins"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage/collate"
 	"github.com/nat-go/nat-go/internal/objects"
 	"github.com/nat-go/nat-go/ttc/source"
 	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
-// decider collects everything that determines the bytes of the run's output, and detects changes to it.
-type decider struct {
-	plan   *plan
-	tokens *collate.Tokens // nil without a tokenizer
-}
-
 // writeBegun records the starting state of a run with these inputs in the run folder.
-func (x decider) writeBegun(inputs []source.Input) error {
-	p := x.plan
+func (r *run) writeBegun(inputs []source.Input) error {
 	salt := ""
-	if p.divided != nil {
-		salt = p.divided.Plan.Decided.Salt
+	if r.parts != nil {
+		salt = r.parts.Plan.Decided.Salt
 	}
-	text, err := p.request()
+	text, err := r.request()
 	if err != nil {
 		return err
 	}
-	d, err := x.decided(salt)
+	d, err := r.decided(salt)
 	if err != nil {
 		return err
 	}
-	return p.folder.WriteBegun(&runfolder.Begun{
-		NatGo: Version(), RunID: p.RunID, Log: recordlog.Version, Request: text, Inputs: inputs, Decided: d,
+	return r.folder.WriteBegun(&runfolder.Begun{
+		NatGo: Version(), RunID: r.RunID, Log: recordlog.Version, Request: text, Inputs: inputs, Decided: d,
 	})
 }
 
 // decided returns hashes of everything that determines the bytes of the run's output, except its inputs and flags,
 // which are recorded elsewhere without hashing.
-func (x decider) decided(salt string) (*runfolder.Decided, error) {
-	p, t := x.plan, x.tokens
+func (r *run) decided(salt string) (*runfolder.Decided, error) {
 	d := runfolder.NewDecided(salt)
-	program, err := x.program()
+	program, err := r.program()
 	if err != nil {
 		return nil, err
 	}
 	d.Add("nat-go", program)
-	for path, value := range p.config.Values() {
-		if p.config.Decides(path) {
+	for path, value := range r.config.Values() {
+		if r.config.Decides(path) {
 			d.Add(strings.Join(path, "."), value)
 		}
 	}
-	rows, err := json.Marshal(p.options)
+	rows, err := json.Marshal(r.options)
 	if err != nil {
 		return nil, err
 	}
 	d.Add("rows", string(rows))
-	d.Add("formats", p.formatNames())
-	if t != nil {
+	d.Add("formats", r.formatNames())
+	if t := r.tokens; t != nil {
 		d.Add("collator.tokenizer", t.Fingerprint())
 		d.Add("collator.template", t.Template)
 	}
-	if c := p.config.Dataset.Scores; c != nil {
-		if err := addFiles(d, "dataset.scores.content", c.Path); err != nil {
-			return nil, err
-		}
+	if c := r.config.Dataset.Scores; c != nil {
+		err = addFiles(d, "dataset.scores.content", c.Path)
 	}
-	if c := p.config.Dataset.Contamination; c != nil {
-		if err := addFiles(d, "dataset.contamination.content", c.Files); err != nil {
-			return nil, err
-		}
+	if c := r.config.Dataset.Contamination; c != nil && err == nil {
+		err = addFiles(d, "dataset.contamination.content", c.Files)
 	}
-	if err := x.addNamedFiles(d); err != nil {
-		return nil, err
+	if err == nil {
+		err = r.addNamedFiles(d)
 	}
-	return d, x.addPlugins(d)
+	if err == nil {
+		err = r.addPlugins(d)
+	}
+	return d, err
 }
 
 // addNamedFiles adds the content of the files that namedFiles returns.
-func (x decider) addNamedFiles(d *runfolder.Decided) error {
-	files, err := x.namedFiles()
+func (r *run) addNamedFiles(d *runfolder.Decided) error {
+	files, err := r.namedFiles()
 	for name, path := range files {
 		if err == nil {
 			err = addFile(d, name, path)
@@ -109,8 +99,8 @@ func (x decider) addNamedFiles(d *runfolder.Decided) error {
 // program returns a string that identifies this program. It is the version or, if the program was built without one,
 // the linker's build id, which depends on the program's content. A program without a build id is identified by a hash
 // of its content.
-func (x decider) program() (string, error) {
-	self := x.plan.self
+func (r *run) program() (string, error) {
+	self := r.self
 	if v := Version(); v != unversioned || self == "" {
 		return v, nil
 	}
@@ -128,28 +118,27 @@ func (x decider) program() (string, error) {
 
 // namedFiles returns the files whose content determines the bytes of the run's output, keyed by the settings that name
 // them.
-func (x decider) namedFiles() (map[string]string, error) {
-	p := x.plan
-	files := map[string]string{"dataset.marks.content": p.config.Dataset.Marks}
-	if c := p.config.Collator; c.Reference != nil && c.Tokenizer != "" {
+func (r *run) namedFiles() (map[string]string, error) {
+	files := map[string]string{"dataset.marks.content": r.config.Dataset.Marks}
+	if c := r.config.Collator; c.Reference != nil && c.Tokenizer != "" {
 		files["collator.reference.path"] = c.Reference.Path
 	}
-	for _, b := range p.config.Sources { // only sources that run an agent name such files
+	for _, b := range r.config.Sources { // only sources that run an agent name such files
 		switch c := b.Config.(type) {
 		case *readers.EndpointConfig:
 			files["sources."+b.Name+".dataset"] = c.Dataset
 		case *readers.CommandConfig:
-			if len(p.From) == 0 {
-				files["sources."+b.Name+".nat_config"] = cmp.Or(c.NATConfig, p.NATConfig)
+			if len(r.From) == 0 {
+				files["sources."+b.Name+".nat_config"] = cmp.Or(c.NATConfig, r.NATConfig)
 			}
 		}
 	}
-	for _, b := range p.config.Selected() {
+	for _, b := range r.config.Selected() {
 		if c, ok := b.Config.(*sdpo.Config); ok && c.Hints.Command != nil {
 			addCommand(files, "trajectory_builders."+b.Name+".hints.command.run", c.Hints.Command.Run)
 		}
 	}
-	c := p.config.Collator.Teacher
+	c := r.config.Collator.Teacher
 	if c == nil {
 		return files, nil
 	}
@@ -190,15 +179,14 @@ func addDumps(files map[string]string, dir string) error {
 }
 
 // addPlugins adds the programs of the builders' plugins, and the environment variables that are passed to them.
-func (x decider) addPlugins(d *runfolder.Decided) error {
-	p := x.plan
-	for _, b := range p.config.Selected() {
+func (r *run) addPlugins(d *runfolder.Decided) error {
+	for _, b := range r.config.Selected() {
 		name, _ := builtin.Split(b.Type)
 		key := "plugins." + name + ".program"
 		if name == builtin.PluginName || d.Hashes[key] != "" {
 			continue
 		}
-		spec, err := plugins.Spec(name, p.config.Plugins, nil)
+		spec, err := plugins.Spec(name, r.config.Plugins, nil)
 		if err != nil {
 			return exit.With(exit.Environment, err)
 		}
@@ -263,19 +251,18 @@ func contentSum(path string) (string, error) {
 // acceptChanges returns an error if anything that determines the bytes of the run's output has changed since the run
 // began, unless the user accepts all the changes. The error lists the changes that aren't accepted. Otherwise,
 // acceptChanges records the accepted changes, and returns all changes accepted so far.
-func (x decider) acceptChanges() ([]string, error) {
-	p := x.plan
-	b := p.begun
+func (r *run) acceptChanges() ([]string, error) {
+	b := r.begun
 	if b.Decided == nil {
 		return nil, exit.Environmentf("run was started by an older nat-go, which did not record what determines its " +
 			"data set: start a new run")
 	}
-	now, err := x.decided(b.Decided.Salt)
+	now, err := r.decided(b.Decided.Salt)
 	if err != nil {
 		return nil, err
 	}
 	changed := b.Decided.Changed(now)
-	left, idle := runfolder.Accept(changed, p.Accept)
+	left, idle := runfolder.Accept(changed, r.Accept)
 	if len(idle) > 0 {
 		return nil, exit.Usagef("--accept-changed %s: nothing with that name has changed since the run began", idle[0])
 	}
@@ -289,14 +276,14 @@ func (x decider) acceptChanges() ([]string, error) {
 		return now.Accepted, nil
 	}
 	b.Decided = now
-	return now.Accepted, p.folder.WriteBegun(b)
+	return now.Accepted, r.folder.WriteBegun(b)
 }
 
 // checkPlanned returns an error listing everything that determines the bytes of the run's output and has changed since
 // its plan was made.
-func (x decider) checkPlanned() error {
-	was := x.plan.divided.Plan.Decided
-	now, err := x.decided(was.Salt)
+func (r *run) checkPlanned() error {
+	was := r.parts.Plan.Decided
+	now, err := r.decided(was.Salt)
 	if err != nil {
 		return err
 	}

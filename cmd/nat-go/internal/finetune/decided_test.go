@@ -194,7 +194,7 @@ finetuning: {enabled: true, trajectory_builder: mine}
 		if err != nil {
 			t.Fatal(err)
 		}
-		d, err := decider{plan: p}.decided(salt)
+		d, err := (&run{plan: p}).decided(salt)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -281,7 +281,7 @@ finetuning: {enabled: true, trajectory_builder: h, output_dir: out}
 	}
 	decided := func() *runfolder.Decided {
 		d := runfolder.NewDecided("salt")
-		x := decider{plan: &plan{config: c}}
+		x := run{plan: &plan{config: c}}
 		if err := x.addNamedFiles(d); err != nil {
 			t.Fatal(err)
 		}

@@ -28,52 +28,52 @@ const mergeCommand = "dataset merge"
 // written as one data set. A merge that fails removes its folder. The folder of a killed merge is removed by the next
 // merge into that folder.
 func openJoin(ctx context.Context, req Request, env stage.Env) (*plan, error) {
-	j := &joining{}
-	var err error
-	if j.parts, err = openParts(ctx, req.Join, env); err != nil {
-		return nil, err
-	}
-	if req.KeepSplit != "" {
-		keep, err := openPart(ctx, req.KeepSplit, env)
-		if err != nil {
-			return nil, err
-		}
-		j.keep = &keep.Part
-	}
-	p, err := joinPlan(ctx, req, j.parts[0], env)
+	joined, err := openAll(ctx, req.Join, env)
 	if err != nil {
 		return nil, err
 	}
-	p.join, p.rules.Hold, p.made = j, j.keep != nil, mergeCommand
-	return p, clearKilled(p.folder)
-}
-
-// openParts opens the runs. It returns an error if one is listed twice or if their settings differ.
-func openParts(ctx context.Context, folders []runfolder.Folder, env stage.Env) ([]*part, error) {
-	var parts []*part
-	for _, f := range folders {
-		p, err := openPart(ctx, f, env)
+	var keep *build.Part
+	if req.KeepSplit != "" {
+		of, err := openSealed(ctx, req.KeepSplit, env)
 		if err != nil {
 			return nil, err
 		}
-		for _, other := range parts {
-			if sameFolder(p.Folder, other.Folder) {
-				return nil, exit.Usagef("%s and %s are the same run: specify it once", other.Folder, p.Folder)
+		keep = of.whole
+	}
+	p, err := joinPlan(ctx, req, joined[0], env)
+	if err != nil {
+		return nil, err
+	}
+	p.joined, p.keep, p.rules.Hold, p.starts = joined, keep, keep != nil, mergeCommand
+	return p, clearKilled(p.folder)
+}
+
+// openAll opens the runs. It returns an error if one is listed twice or if their settings differ.
+func openAll(ctx context.Context, folders []runfolder.Folder, env stage.Env) ([]*plan, error) {
+	var all []*plan
+	for _, f := range folders {
+		p, err := openSealed(ctx, f, env)
+		if err != nil {
+			return nil, err
+		}
+		for _, other := range all {
+			if sameFolder(p.folder, other.folder) {
+				return nil, exit.Usagef("%s and %s are the same run: specify it once", other.folder, p.folder)
 			}
 		}
-		parts = append(parts, p)
-		if differ := parts[0].settings().Changed(p.settings()); len(differ) > 0 {
+		all = append(all, p)
+		if differ := all[0].settings().Changed(p.settings()); len(differ) > 0 {
 			return nil, exit.Failedf("%s can't be merged with %s: they differ in %s. A data set is always made with a "+
 				"single set of settings: rerun one of them with the other's settings",
-				p.Folder, parts[0].Folder, strings.Join(differ, ", "))
+				p.folder, all[0].folder, strings.Join(differ, ", "))
 		}
 	}
-	if t := parts[0].plan.config.Collator.Teacher; t != nil && t.Dumps != "" {
+	if t := all[0].config.Collator.Teacher; t != nil && t.Dumps != "" {
 		return nil, exit.Usagef("run in %s has collator.teacher.dumps, which hold logits for that run's batches, but "+
 			"a merge makes new batches: repeat the runs without this setting, or with collator.teacher.logits, whose "+
-			"program computes logits for the merged batches", parts[0].Folder)
+			"program computes logits for the merged batches", all[0].folder)
 	}
-	return parts, nil
+	return all, nil
 }
 
 func sameFolder(a, b runfolder.Folder) bool {
@@ -82,93 +82,95 @@ func sameFolder(a, b runfolder.Folder) bool {
 	return errA == nil && errB == nil && os.SameFile(x, y)
 }
 
-// openPart opens a run to be joined. It returns an error if the run is incomplete, has failed, or has been changed.
-func openPart(ctx context.Context, f runfolder.Folder, env stage.Env) (*part, error) {
-	p := &part{Part: build.Part{Folder: runfolder.Folder(filepath.Clean(string(f)))}}
-	var err error
-	if p.begun, err = readBegun(p.Folder); err != nil {
+// openSealed opens a run to be joined. It returns an error if the run is incomplete, has failed, or has been changed.
+func openSealed(ctx context.Context, f runfolder.Folder, env stage.Env) (*plan, error) {
+	f = runfolder.Folder(filepath.Clean(string(f)))
+	b, err := readBegun(f)
+	if err != nil {
 		return nil, err
 	}
-	left, err := p.Folder.LeftBy()
+	left, err := f.LeftBy()
 	if err != nil {
 		return nil, exit.With(exit.Usage, err)
 	}
 	if left != nil {
-		return nil, exit.Usagef("%s was interrupted in %s: rerun that command first", left, p.Folder)
+		return nil, exit.Usagef("%s was interrupted in %s: rerun that command first", left, f)
 	}
-	p.manifest, err = p.Folder.ReadManifest()
+	m, err := f.ReadManifest()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, exit.Usagef("run in %s is not complete: `nat-go finetune resume %[1]s` continues it", p.Folder)
+		return nil, exit.Usagef("run in %s is not complete: `nat-go finetune resume %[1]s` continues it", f)
 	case err != nil:
 		return nil, exit.Environmentf("cannot read the run folder: %w", err)
-	case p.manifest.Status != runfolder.Completed:
-		return nil, exit.Failedf("run in %s failed: %s", p.Folder, p.manifest.Error)
-	case p.manifest.Compat:
-		return nil, exit.Usagef("run in %s was made with --compat nat: NAT's data sets can't be merged",
-			p.Folder)
+	case m.Status != runfolder.Completed:
+		return nil, exit.Failedf("run in %s failed: %s", f, m.Error)
+	case m.Compat:
+		return nil, exit.Usagef("run in %s was made with --compat nat: NAT's data sets can't be merged", f)
 	}
-	if err := checkVersion(p.begun); err != nil {
+	if err := checkVersion(b); err != nil {
 		return nil, err
 	}
-	if err := p.checkFiles(); err != nil {
+	at, err := checkFiles(f, m)
+	if err != nil {
 		return nil, err
 	}
-	p.plan, err = planOf(ctx, p.Folder, p.begun, env)
+	p, err := planOf(ctx, f, b, env)
+	if err == nil {
+		p.sealed, p.whole = m, &build.Part{Folder: f, At: at}
+	}
 	return p, err
 }
 
 // checkFiles checks the files that a merge reads against the run's manifest, and reads the cursor in the last commit of
 // the record log.
-func (p *part) checkFiles() error {
-	f := p.Folder
+func checkFiles(f runfolder.Folder, m *runfolder.Manifest) (at build.Cursor, err error) {
 	for _, path := range []string{filepath.Join(f.Records(), recordlog.LogName), f.Decisions(), f.Config(), f.Begun()} {
 		rel := f.Rel(path)
 		got, err := f.Sum(rel)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return exit.Failedf("run in %s is damaged: %s is missing", f, rel)
+			return at, exit.Failedf("run in %s is damaged: %s is missing", f, rel)
 		case err != nil:
-			return exit.Environmentf("cannot read the run folder: %w", err)
-		case got != runfolder.Lookup(p.manifest.Files, rel):
-			return exit.Failedf("run in %s is damaged: %s has changed since it was written (`nat-go dataset verify %[1]s`)", f, rel)
+			return at, exit.Environmentf("cannot read the run folder: %w", err)
+		case got != runfolder.Lookup(m.Files, rel):
+			return at, exit.Failedf("run in %s is damaged: %s has changed since it was written (`nat-go dataset verify %[1]s`)", f, rel)
 		}
 	}
 	c, err := recordlog.ReadCommit(f.Records())
 	if err == nil && len(c.Cursor) > 0 {
-		err = json.Unmarshal(c.Cursor, &p.At)
+		err = json.Unmarshal(c.Cursor, &at)
 	}
 	if err == nil && !c.Done {
 		err = errors.New("its record log is not complete")
 	}
 	if err != nil {
-		return exit.Failedf("run in %s is damaged: %w", f, err)
+		return at, exit.Failedf("run in %s is damaged: %w", f, err)
 	}
-	return nil
+	return at, nil
 }
 
 // settings returns the values that determine a run's data set, except its inputs and their paths.
-func (p *part) settings() *runfolder.Decided {
+func (p *plan) settings() *runfolder.Decided {
 	all := runfolder.NewDecided("-") // a constant salt makes the hashes of different runs comparable
 	all.Add("nat-go", p.begun.NatGo)
-	for path, value := range p.plan.config.Values() {
+	for path, value := range p.config.Values() {
 		name := strings.Join(path, ".")
 		input := path[0] == "eval" || slices.Contains(path, "path") &&
 			(path[0] == "sources" || strings.HasPrefix(name, "dataset.scores."))
-		if !input && p.plan.config.Decides(path) && !strings.HasPrefix(name, "dataset.formats.") {
+		if !input && p.config.Decides(path) && !strings.HasPrefix(name, "dataset.formats.") {
 			all.Add(name, value)
 		}
 	}
-	all.Add("dataset.formats", p.plan.formatNames())
-	all.Add("dataset.split.seed", fmt.Sprint(p.plan.rules.Split.Seed))
+	all.Add("dataset.formats", p.formatNames())
+	all.Add("dataset.split.seed", fmt.Sprint(p.rules.Split.Seed))
 	return all
 }
 
 // joinPlan returns the first run's plan with the merge's folder.
-func joinPlan(ctx context.Context, how Request, first *part, env stage.Env) (*plan, error) {
-	req := first.plan.Request
+func joinPlan(ctx context.Context, how Request, first *plan, env stage.Env) (*plan, error) {
+	req := first.Request
 	req.RunID, req.DryRun, req.From, req.PassedOver = how.RunID, true, nil, nil
-	req.OutputDir = cmp.Or(how.OutputDir, filepath.Dir(string(first.Folder)))
+	req.OutputDir = cmp.Or(how.OutputDir, filepath.Dir(string(first.folder)))
 	p, err := newPlan(ctx, req, env)
 	if err == nil {
 		p.copyTo, p.notes = "", nil      // the first run's copyTo and notes don't apply
@@ -186,24 +188,21 @@ func clearKilled(f runfolder.Folder) error {
 	if err != nil || left == nil || !strings.HasPrefix(left.Command, mergeCommand) {
 		return nil // creating the folder then fails, with the reason
 	}
-	if err := os.RemoveAll(string(f)); err != nil {
-		return exit.Environmentf("cannot remove the files of an interrupted merge: %w", err)
-	}
-	return nil
+	return exit.Cant("remove the files of an interrupted merge", os.RemoveAll(string(f)))
 }
 
 // inheritAnswers copies the teachers' answers from the parts to the merge, so that teachers are asked only new
 // questions. Answers are stored under the hash of their question.
-func (j *joining) inheritAnswers(to runfolder.Folder) error {
-	for _, part := range j.parts {
-		err := filepath.WalkDir(part.Folder.Teacher(), func(path string, e fs.DirEntry, err error) error {
+func (p *plan) inheritAnswers() error {
+	for _, part := range p.joined {
+		err := filepath.WalkDir(part.folder.Teacher(), func(path string, e fs.DirEntry, err error) error {
 			if errors.Is(err, fs.ErrNotExist) || err == nil && !e.Type().IsRegular() {
 				return nil
 			}
 			if err != nil {
 				return err
 			}
-			return copyOnce(path, filepath.Join(string(to), filepath.FromSlash(part.Folder.Rel(path))))
+			return copyOnce(path, filepath.Join(string(p.folder), filepath.FromSlash(part.folder.Rel(path))))
 		})
 		if err != nil {
 			return exit.Environmentf("cannot write the run folder: %w", err)
@@ -225,11 +224,10 @@ func copyOnce(from, to string) error {
 
 // joinRuns is the stage that joins the parts' logs.
 func (r *run) joinRuns(ctx context.Context) (err error) {
-	j := r.plan.join
-	parts := lists.Map(j.parts, func(p *part) *build.Part { return &p.Part })
-	if r.built, err = r.building().Join(ctx, parts, j.keep); err != nil {
+	parts := lists.Map(r.joined, func(p *plan) *build.Part { return p.whole })
+	if r.built, err = r.building().Join(ctx, parts, r.keep); err != nil {
 		return err
 	}
-	r.out.take(r.built)
-	return j.inheritAnswers(r.plan.folder)
+	r.made.Inputs, r.made.Counts.Candidates = r.built.At.Inputs, r.built.At.Seen.Candidates
+	return r.inheritAnswers()
 }

@@ -18,29 +18,29 @@ import (
 // locked, it instead checks that nothing that determines the data set has changed, and stores the configuration that
 // the run continues with.
 func (r *run) openFolder(ctx context.Context) (err error) {
-	if r.plan.resume {
-		if r.out.made.Accepted, err = (decider{r.plan, r.tokens}).acceptChanges(); err != nil {
+	if r.begun != nil {
+		if r.made.Accepted, err = r.acceptChanges(); err != nil {
 			return err
 		}
-		return r.plan.rewriteConfig()
+		return r.rewriteConfig()
 	}
-	folder := r.plan.folder
-	if r.plan.stored != "" {
-		if err := r.plan.stored.Free(ctx); err != nil {
+	folder := r.folder
+	if r.stored != "" {
+		if err := r.stored.Free(ctx); err != nil {
 			return err
 		}
 	}
-	if err := checkSpace(r.plan, r.in, r.out); err != nil {
+	if err := r.checkSpace(); err != nil {
 		return err
 	}
-	command := cmp.Or(r.plan.made, "run") + " --run-id " + r.plan.RunID
+	command := cmp.Or(r.starts, "run") + " --run-id " + r.RunID
 	if r.lock, err = folder.Create(command); err != nil {
 		return err
 	}
-	r.out.sum.NotStarted = false
-	err = r.plan.writeConfig(folder.Config())
-	if err == nil && r.plan.join == nil { // the inputs of joined runs aren't known yet
-		err = decider{r.plan, r.tokens}.writeBegun(r.in.Began)
+	r.sum.NotStarted = false
+	err = r.writeConfig(folder.Config())
+	if err == nil && r.joined == nil { // the inputs of joined runs aren't known yet
+		err = r.writeBegun(r.in.Began)
 	}
 	if err != nil {
 		return exit.Default(exit.Environment, fmt.Errorf("cannot write the run's config.yml: %w", err))
@@ -50,11 +50,11 @@ func (r *run) openFolder(ctx context.Context) (err error) {
 
 // listDrops starts the list of drops with the files in input folders that aren't read.
 func (r *run) listDrops(context.Context) error {
-	if err := r.out.Open(r.plan.folder.Dropped()); err != nil {
+	if err := r.Account.Open(r.folder.Dropped()); err != nil {
 		return exit.Environmentf("cannot write the list of drops: %w", err)
 	}
 	if r.in != nil {
-		r.out.passOver(r.plan.PassedOver, r.in.Runs())
+		r.passOver(r.PassedOver, r.in.Runs())
 	}
 	return nil
 }
@@ -71,16 +71,16 @@ const (
 // checkSpace compares the disk's free space with an estimate of the run's size. The size depends on the content of the
 // inputs, so checkSpace warns if the space is less than the estimate, and returns an error only if it is less than a
 // quarter of it.
-func checkSpace(p *plan, inputs *read.Inputs, out *report) error {
+func (r *run) checkSpace() error {
 	var need float64
-	for _, in := range inputs.Began {
+	for _, in := range r.in.Began {
 		size := float64(in.Size)
 		if read.IsCompressed(in.Path) {
 			size *= unpacked
 		}
-		need += size * (logPerByte + rowsPerByte*float64(len(p.formats)))
+		need += size * (logPerByte + rowsPerByte*float64(len(r.formats)))
 	}
-	dir := filepath.Dir(string(p.folder))
+	dir := filepath.Dir(string(r.folder))
 	free, known := freeSpace(dir)
 	switch {
 	case !known || float64(free) >= need:
@@ -89,7 +89,7 @@ func checkSpace(p *plan, inputs *read.Inputs, out *report) error {
 		return exit.Environmentf("disk of %s has %s free, and the data set needs about %s: free some space, "+
 			"or write elsewhere with --output-dir", dir, mebibytes(float64(free)), mebibytes(need))
 	}
-	out.Warn("the disk of %s has %s free, and the data set may need %s; if that is not enough, the run stops "+
+	r.Warn("the disk of %s has %s free, and the data set may need %s; if that is not enough, the run stops "+
 		"but can be resumed", dir, mebibytes(float64(free)), mebibytes(need))
 	return nil
 }

@@ -23,7 +23,6 @@ import (
 	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/internal/where"
 	"github.com/nat-go/nat-go/ttc"
-	"github.com/nat-go/nat-go/ttc/group"
 	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
@@ -38,71 +37,38 @@ type plan struct {
 	formats []dataset.Format
 	options rows.Options
 	rules   curate.Rules
-	marks   *marks.File         // a user's marks on records; nil means none
-	scores  *readers.Scores     // scores from dataset.scores; nil means none
-	verdict *readers.ScoreRules // rules of dataset.score_rules; nil means none
-	where   runFilter           // filter from dataset.where
-	copyTo  string              // NAT's dataset_output_dir; empty means no copy
-	notes   []string            // remarks on the plan, which become warnings
-	self    string              // path of this program
-	chosen  string              // choices made on the user's behalf about input and output
-	also    []string            // other records that the inputs could yield
-	keys    map[string]string   // the request's Map, parsed
-	resume  bool                // continue with an existing run folder
-	lock    *runfolder.Lock     // lock on an existing run folder
-	begun   *runfolder.Begun    // starting state of the run, if resume is set
-	made    string              // the command that starts the run; empty means nat-go run
-	command string              // the command that continues this work; empty means finetune resume
-	divided *shards.Parts       // the plan that divides the run into shards; nil means that it isn't divided
-	shard   *shard              // shard that this process makes, for a request with Shard
-	merging *merging            // merge of the shards, for a request with Merge
-	join    *joining            // runs that are joined, for a request with Join
+	marks   *marks.File                  // a user's marks on records; nil means none
+	scores  *readers.Scores              // scores from dataset.scores; nil means none
+	verdict *readers.ScoreRules          // rules of dataset.score_rules; nil means none
+	where   where.Filter[*where.Subject] // filter from dataset.where
+	copyTo  string                       // NAT's dataset_output_dir; empty means no copy
+	notes   []string                     // remarks on the plan, which become warnings
+	self    string                       // path of this program
+	chosen  string                       // choices made on the user's behalf about input and output
+	also    []string                     // other records that the inputs could yield
+	keys    map[string]string            // the request's Map, parsed
+	lock    *runfolder.Lock              // lock on the folder; nil means that it isn't locked yet, or any more
+	begun   *runfolder.Begun             // how the run in an existing folder began; nil means that the run is new
+	sealed  *runfolder.Manifest          // manifest of a run whose data set is complete; nil means that it isn't
+	starts  string                       // the command that starts the run; empty means nat-go run
+	command string                       // the command that continues this work; empty means finetune resume
 
-	division shards.Folder // folder of the new plan, for a request with Divide
+	parts *shards.Parts // the plan that divides the run into shards; nil means that the run has one part, its folder
+	share *shards.Shard // the parts of the inputs that this process builds, for a request with Shard
+	cut   *shards.Cut   // how a merge divided the rows among the shards; nil if they haven't been divided
 
-	complete *runfolder.Manifest // manifest of a resumed run whose data set is complete
+	merged   runfolder.Folder // folder of the merged log and decisions, for stage Write
+	outputs  []*shards.Output // what all shards wrote, for a merge of rows that were divided
+	division shards.Folder    // folder of the new plan, for a request with Divide
+
+	joined []*plan     // the finished runs that are joined, for a request with Join
+	keep   *build.Part // the finished run whose validation side is kept; nil means a new split
+	whole  *build.Part // all of the run as a part of others, if it is finished and joined with them
 
 	minFidelity ttc.Fidelity // minimum fidelity of a record's trace
 
 	overlaps map[uint64]string // descriptions of overlaps with benchmarks; see curate.Gates
 }
-
-// joining holds the runs that a merge joins.
-type joining struct {
-	parts []*part
-	keep  *build.Part // the run whose validation side is kept; nil means a new split
-}
-
-// part is a run that is joined with others.
-type part struct {
-	build.Part
-	begun    *runfolder.Begun
-	manifest *runfolder.Manifest
-	plan     *plan
-}
-
-// merging is the merge of a plan's shards into one run.
-type merging struct {
-	*shards.Parts
-	ranges []recordlog.Range // ranges of the merged log for the shards to write, if writing is left to the shards
-	leave  bool              // only divide the rows among the shards, which will write them
-	cut    *shards.Cut       // how an earlier merge divided the rows; nil if they haven't been divided
-	shares []*shards.Output  // the outputs of all shards, if cut is set
-	rows   []runfolder.Written
-}
-
-// shard is one shard of a plan, and the stage that this process runs for it.
-type shard struct {
-	*shards.Parts
-	stage  shards.Stage
-	number int
-	of     *shards.Shard
-	run    runfolder.Folder // folder of the merged log and decisions, used by stage Write
-	spill  *group.Spill     // stores examples for stage Group; nil means that records are built from them
-}
-
-// runFilter selects the examples or records that a run uses.
-type runFilter = where.Filter[*where.Subject]
 
 // formatNames returns the names of the formats, in order.
 func (p *plan) formatNames() string {
@@ -158,8 +124,8 @@ func (p *plan) commandToContinue() string {
 // writeConfig writes the configuration to a file. For a shard or a merge of shards, it copies the plan's.
 func (p *plan) writeConfig(path string) (err error) {
 	var text []byte
-	if p.divided != nil {
-		text, err = durable.ReadFile(p.divided.Dir.Config(), shards.MaxConfig)
+	if p.parts != nil {
+		text, err = durable.ReadFile(p.parts.Dir.Config(), shards.MaxConfig)
 	} else {
 		text, err = p.config.Source()
 	}
@@ -175,9 +141,4 @@ func (p *plan) rewriteConfig() error {
 		return nil
 	}
 	return exit.Cant("write the run's config.yml", p.writeConfig(p.folder.Config()))
-}
-
-// isDecided reports whether an earlier merge decided on the records and divided the rows.
-func (p *plan) isDecided() bool {
-	return p.merging != nil && p.merging.cut != nil && runfolder.Has(p.folder.Decisions())
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage/build"
 	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/internal/objects"
 	"github.com/nat-go/nat-go/internal/where"
@@ -24,32 +23,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// report adds the results of a run's stages to the summary and the manifest, and holds the stages' account.
-type report struct {
-	*stage.Account
-	where   runFilter
-	history *compat.History     // NAT's report of the run
-	made    *runfolder.Manifest // the manifest so far
-	sum     *Summary
-}
-
-func newReport(p *plan, env stage.Env) *report {
-	return &report{
-		Account: stage.NewAccount(env, p.RunID), where: p.where,
-		history: compat.NewHistory(p.Compat, p.RunID, pairsOf(p), env.Now),
-		made: &runfolder.Manifest{
-			NatGo: Version(), Log: recordlog.Version, RunID: p.RunID, Compat: p.Compat == compat.NAT, Rows: p.options,
-			Counts: noCounts(),
-		},
-		sum: &Summary{
-			RunID: p.RunID, Status: runfolder.Failed, Chosen: p.chosen, Counts: noCounts(), Also: p.also,
-			NotStarted: !p.resume,
-		},
-	}
-}
-
 // count updates the counts in the summary and, until the run has a status, in the manifest.
-func (r *report) count() {
+func (r *run) count() {
 	m := r.made
 	if m.Status == "" { // the counts may still change
 		c := &m.Counts
@@ -74,11 +49,6 @@ func (r *report) count() {
 	}
 }
 
-// take adds the inputs to the manifest.
-func (r *report) take(b *build.Built) {
-	r.made.Inputs, r.made.Counts.Candidates = b.At.Inputs, b.At.Seen.Candidates
-}
-
 // sumCounters sums the builders' counters whose names start with prefix, such as sites/CLASS/SOURCE/KIND or
 // labels/LABEL. The sums are keyed by the rest of the name.
 func sumCounters(counters map[string]map[string]int64, prefix string) map[string]int64 {
@@ -93,11 +63,15 @@ func sumCounters(counters map[string]map[string]int64, prefix string) map[string
 	return sums
 }
 
-// knowLog records the hash of the record log, which was computed as it was written. It returns the log's last commit.
-func (r *report) knowLog(folder runfolder.Folder) (recordlog.Commit, error) {
-	c, err := recordlog.ReadCommit(folder.Records())
+// closeLists completes the list of drops, and records the hash of the record log, which was computed as it was written.
+// It returns the log's last commit.
+func (r *run) closeLists() (recordlog.Commit, error) {
+	if err := r.Account.Close(); err != nil {
+		return recordlog.Commit{}, exit.Environmentf("cannot write the list of drops: %w", err)
+	}
+	c, err := recordlog.ReadCommit(r.folder.Records())
 	if err == nil && c.XXH3 != "" {
-		path := folder.Rel(filepath.Join(folder.Records(), recordlog.LogName))
+		path := r.folder.Rel(filepath.Join(r.folder.Records(), recordlog.LogName))
 		r.Files = append(r.Files, runfolder.File{Path: path, Bytes: c.Bytes, XXH3: c.XXH3})
 	}
 	return c, exit.Default(exit.Environment, err)
@@ -105,7 +79,7 @@ func (r *report) knowLog(folder runfolder.Folder) (recordlog.Commit, error) {
 
 // passOver warns about the skipped files in folders, and records them as dropped. read is the number of files that the
 // run reads.
-func (r *report) passOver(passed []inspect.PassedOver, read int) {
+func (r *run) passOver(passed []inspect.PassedOver, read int) {
 	if len(passed) == 0 {
 		return
 	}
@@ -121,14 +95,14 @@ func (r *report) passOver(passed []inspect.PassedOver, read int) {
 
 // writeMetrics writes the run's counters to the --metrics file in the Prometheus text format
 // (https://prometheus.io/docs/instrumenting/exposition_formats), which the Prometheus node exporter reads from files.
-func (r *report) writeMetrics(path string) error {
+func (r *run) writeMetrics(path string) error {
 	if path == "" {
 		return nil
 	}
 	return exit.Cant("write the metrics", durable.WriteOutput(path, r.prometheus()))
 }
 
-func (r *report) prometheus() []byte {
+func (r *run) prometheus() []byte {
 	m := &metrics{run: r.made.RunID}
 	m.family("natgo_run_info", "gauge", "The run and how it ended.")
 	m.sample(1, "status", r.sum.Status)
@@ -202,16 +176,16 @@ func pairsOf(p *plan) (of compat.Pairs) {
 // publish uploads a complete run to object storage if its output belongs there. It then removes the run's folder on
 // this machine, unless the run has a job that hasn't completed, because the commands that follow the job need that
 // folder.
-func (r *report) publish(ctx context.Context, p *plan) error {
-	if p.stored == "" || p.shard != nil || !runfolder.Has(p.folder.Manifest()) {
+func (r *run) publish(ctx context.Context) error {
+	if r.stored == "" || !runfolder.Has(r.folder.Manifest()) {
 		return nil
 	}
-	r.Tell(stage.Progress{Step: "publish", Text: "publish  " + string(p.stored)})
-	if err := p.stored.Publish(ctx, p.folder); err != nil {
+	r.Tell(stage.Progress{Step: "publish", Text: "publish  " + string(r.stored)})
+	if err := r.stored.Publish(ctx, r.folder); err != nil {
 		return exit.Default(exit.Environment, err)
 	}
-	own, to := string(p.folder), string(p.stored)
-	r.sum.RunDir, r.sum.DatasetDir = to, objects.Join(to, p.folder.Rel(p.folder.Dataset()))
+	own, to := string(r.folder), string(r.stored)
+	r.sum.RunDir, r.sum.DatasetDir = to, objects.Join(to, r.folder.Rel(r.folder.Dataset()))
 	r.sum.Next = strings.ReplaceAll(r.sum.Next, own, to)
 	for i := range r.Warnings {
 		r.Warnings[i] = strings.ReplaceAll(r.Warnings[i], own, to)

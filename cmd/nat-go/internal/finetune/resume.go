@@ -27,10 +27,10 @@ func openBegun(ctx context.Context, how Request, env stage.Env) (*plan, error) {
 	folder := runfolder.Folder(filepath.Clean(string(how.Resume)))
 	nothing := &plan{Request: Request{RunID: filepath.Base(string(folder))}}
 	b, err := readBegun(folder)
-	if err != nil {
-		return nothing, err
+	if err == nil {
+		nothing.lock, err = folder.Lock("finetune resume " + string(folder))
 	}
-	if nothing.lock, err = folder.Lock("finetune resume " + string(folder)); err != nil {
+	if err != nil {
 		return nothing, err
 	}
 	req, err := requestOf(folder, b)
@@ -38,11 +38,11 @@ func openBegun(ctx context.Context, how Request, env stage.Env) (*plan, error) {
 		return nothing, err
 	}
 	nothing.Request = req
-	if err := nothing.lock.RefuseConverting(nil); err != nil {
-		return nothing, err
+	if err = nothing.lock.RefuseConverting(nil); err == nil {
+		err = exit.Cant("clean up the run folder", nothing.lock.Sweep())
 	}
-	if err := nothing.lock.Sweep(); err != nil {
-		return nothing, exit.Environmentf("cannot clean up the run folder: %w", err)
+	if err != nil {
+		return nothing, err
 	}
 	// Whether to wait for the job depends on this command, not on the command that started the run.
 	req.Overrides, req.Detach, req.Accept = how.Overrides, how.Detach, how.Accept
@@ -50,21 +50,24 @@ func openBegun(ctx context.Context, how Request, env stage.Env) (*plan, error) {
 	if err != nil {
 		return nothing, err
 	}
-	p.folder, p.resume, p.begun, p.lock = folder, true, b, nothing.lock
-	p.complete, err = folder.ReadManifest()
-	if errors.Is(err, fs.ErrNotExist) {
+	p.folder, p.begun, p.lock = folder, b, nothing.lock
+	if p.sealed, err = folder.ReadManifest(); errors.Is(err, fs.ErrNotExist) {
 		return p, checkVersion(b)
 	}
 	return p, exit.Cant("read the run folder", err)
 }
 
-// planOf returns the plan with which a run was started.
+// planOf returns the plan with which the run in a folder was started.
 func planOf(ctx context.Context, folder runfolder.Folder, b *runfolder.Begun, env stage.Env) (*plan, error) {
 	req, err := requestOf(folder, b)
 	if err != nil {
 		return nil, err
 	}
-	return newPlan(ctx, req, env)
+	p, err := newPlan(ctx, req, env)
+	if err == nil {
+		p.folder, p.begun = folder, b
+	}
+	return p, err
 }
 
 // requestOf returns the request with which a run was started. Its ConfigFile is the configuration in the run's folder.
@@ -79,26 +82,26 @@ func requestOf(folder runfolder.Folder, b *runfolder.Begun) (req Request, err er
 // submit hands a data set that is already complete to the trainer, or waits for the run's job. It returns an error if
 // the run failed.
 func (r *run) submit(ctx context.Context) error {
-	folder, m := r.plan.folder, r.plan.complete
-	r.out.made, r.out.sum.RunDir, r.out.sum.DatasetDir, r.out.sum.Status = m, string(folder), folder.Dataset(), m.Status
-	r.out.Warnings = append(m.Warnings, "the data set was already complete, so it was not made again")
+	folder, m := r.folder, r.sealed
+	r.made, r.sum.RunDir, r.sum.DatasetDir, r.sum.Status = m, string(folder), folder.Dataset(), m.Status
+	r.Warnings = append(m.Warnings, "the data set was already complete, so it was not made again")
 	switch {
 	case m.Counts.Kept == 0:
 		return exit.Failedf("run has ended without keeping any records; %s lists why", folder.Dropped())
 	case m.Status != runfolder.Completed:
 		return exit.Failedf("run has failed: %s. Its data set is not used for training; start a new run", m.Error)
 	}
-	if err := overrideComplete(r.plan, r.lock); err != nil {
+	if err := r.overrideComplete(); err != nil {
 		return err
 	}
 	r.unlock()
-	r.plan.DryRun = false
+	r.DryRun = false
 	return r.train(ctx)
 }
 
 // overrideComplete applies overrides to a run whose data set is complete. It returns an error if one would change the
 // data set.
-func overrideComplete(p *plan, lock *runfolder.Lock) error {
+func (p *plan) overrideComplete() error {
 	if len(p.Accept) > 0 {
 		return exit.Usagef("--accept-changed %s: cannot change a complete data set", p.Accept[0])
 	}
@@ -114,7 +117,7 @@ func overrideComplete(p *plan, lock *runfolder.Lock) error {
 	if err := p.rewriteConfig(); err != nil {
 		return err
 	}
-	return exit.Cant("write the manifest", lock.AddFile(p.folder.Config()))
+	return exit.Cant("write the manifest", p.lock.AddFile(p.folder.Config()))
 }
 
 func readBegun(f runfolder.Folder) (*runfolder.Begun, error) {

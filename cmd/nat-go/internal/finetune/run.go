@@ -9,6 +9,7 @@ import (
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage/decide"
 )
@@ -28,7 +29,7 @@ func Run(ctx context.Context, req Request, env stage.Env) (*Summary, error) {
 		return Failed(p.Request, err)
 	}
 	sum, err := newRun(p, env).end(ctx)
-	if err != nil && p.join != nil && !runfolder.Has(p.folder.Manifest()) {
+	if err != nil && p.joined != nil && !runfolder.Has(p.folder.Manifest()) {
 		if !sum.NotStarted {
 			if gone := os.RemoveAll(string(p.folder)); gone != nil {
 				return sum, errors.Join(err, gone)
@@ -75,33 +76,39 @@ func predict(ctx context.Context, req Request, env stage.Env) (*Summary, error) 
 // stages returns the stages of the run, in order.
 func (r *run) stages() []step {
 	ahead := func(ctx context.Context) error {
-		if !r.plan.resume { // it isn't known yet where a resumed run continues
+		if r.begun == nil { // it isn't known yet where a resumed run continues
 			r.in.Ahead(ctx)
 		}
 		return nil
 	}
 	benchmarks := func(ctx context.Context) (err error) {
-		r.benchmarks, err = decide.ReadBenchmarks(ctx, r.plan.config.Dataset.Contamination)
+		r.benchmarks, err = decide.ReadBenchmarks(ctx, r.config.Dataset.Contamination)
 		return err
 	}
-	collect := func(ctx context.Context) error { return r.in.Collect(ctx, r.out.Account, r.plan.folder) }
+	collect := func(ctx context.Context) error { return r.in.Collect(ctx, r.Account, r.folder) }
 	open := []step{r.find, r.openTokens, benchmarks, r.openFolder, r.listDrops}
 	dataSet := []step{r.write, r.collate, r.account}
-	switch p, m := r.plan, (merger{r}); {
-	case p.complete != nil:
-		return []step{r.submit}
-	case p.Divide != nil:
-		return []step{r.plugins.Start, r.find, r.openTokens, r.plugins.Open, r.divide}
-	case p.shard != nil:
-		return sharding{r}.stages()
-	case p.join != nil:
-		return slices.Concat(open, []step{r.joinRuns, r.curate}, dataSet)
-	case p.merging != nil && p.merging.leave:
-		return slices.Concat([]step{m.skipIfLeft}, open, []step{m.joinShards, m.leaveWriting})
-	case p.merging != nil:
-		return slices.Concat(open, []step{m.joinShards}, dataSet, []step{r.train})
-	}
 	build := []step{r.plugins.Open, collect, r.build, r.curate}
+	shard := []step{r.checkSealed, r.lockShard, r.checkSealed, r.openTokens}
+	read := []step{r.listDrops, r.find}
+	switch {
+	case r.sealed != nil:
+		return []step{r.submit}
+	case r.Divide != nil:
+		return []step{r.plugins.Start, r.find, r.openTokens, r.plugins.Open, r.divide}
+	case r.Shard != nil && r.Shard.Stage == shards.Write:
+		return append(shard, r.writeShard)
+	case r.Shard != nil && r.Shard.Stage == shards.Build && r.parts.Plan.Tasks:
+		return slices.Concat(shard, read, []step{r.store, r.finishShard})
+	case r.Shard != nil:
+		return slices.Concat(shard, read, []step{r.plugins.Start, r.plugins.Open, r.build, r.prepare, r.finishShard})
+	case r.joined != nil:
+		return slices.Concat(open, []step{r.joinRuns, r.curate}, dataSet)
+	case r.LeaveWriting:
+		return slices.Concat([]step{r.skipIfLeft}, open, []step{r.joinShards, r.leaveWriting})
+	case r.Merge != "":
+		return slices.Concat(open, []step{r.joinShards}, dataSet, []step{r.train})
+	}
 	return slices.Concat([]step{r.plugins.Start, r.find, ahead}, open[1:], build, dataSet, []step{r.train})
 }
 
@@ -110,7 +117,7 @@ func (r *run) work(ctx context.Context) error {
 	defer func() {
 		r.tokens.Close()
 		r.in.Close()
-		r.plan.divided.Close()
+		r.parts.Close()
 		if r.built != nil && r.built.Index != nil {
 			r.built.Index.Close()
 		}
@@ -134,22 +141,22 @@ func (r *run) work(ctx context.Context) error {
 func (r *run) end(ctx context.Context) (*Summary, error) {
 	err := r.work(ctx)
 	if err == nil {
-		err = r.out.publish(ctx, r.plan)
+		err = r.publish(ctx)
 	}
-	r.out.Abort()
-	r.out.count()
+	r.Account.Abort()
+	r.count()
 	if err != nil {
-		err = verdict{r.plan, r.out}.explain(err, r.lock != nil)
-		r.out.sum.Error = r.out.Hide(err.Error())
-		if r.out.sum.Job == nil { // if there is a job, the status is the job's
-			r.out.sum.Status = runfolder.Failed
+		err = r.explain(err)
+		r.sum.Error = r.Hide(err.Error())
+		if r.sum.Job == nil { // if there is a job, the status is the job's
+			r.sum.Status = runfolder.Failed
 		}
 	}
 	r.unlock()
-	merr := r.out.writeMetrics(r.plan.Metrics)
+	merr := r.writeMetrics(r.Metrics)
 	if err != nil && merr != nil {
-		r.out.Warn("%v", merr)
+		r.Warn("%v", merr)
 	}
-	r.out.sum.Warnings = r.out.Warnings
-	return r.out.sum, cmp.Or(err, merr)
+	r.sum.Warnings = r.Warnings
+	return r.sum, cmp.Or(err, merr)
 }

@@ -59,13 +59,11 @@ func readPlan(ctx context.Context, req Request, env stage.Env) (*plan, error) {
 	if p.adapter, err = train.Choose(p.config, p.Adapter); err != nil {
 		return nil, err
 	}
-	for _, choose := range []func() error{p.chooseFormats, p.chooseRules, p.readMarks} {
+	scores := func() error { return p.readScores(ctx) }
+	for _, choose := range []func() error{p.chooseFormats, p.chooseRules, p.readMarks, scores} {
 		if err := choose(); err != nil {
 			return nil, err
 		}
-	}
-	if err := p.readScores(ctx); err != nil {
-		return nil, err
 	}
 	return p, nil
 }

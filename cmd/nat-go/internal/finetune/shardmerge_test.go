@@ -109,8 +109,8 @@ func TestDamagedLogIsRefused(t *testing.T) {
 
 // TestFullDiskOfAMerge checks that the error of a merge of runs, whose folder is removed, doesn't advise resuming it.
 func TestFullDiskOfAMerge(t *testing.T) {
-	p := &plan{folder: "out/r", join: &joining{}, config: &config.Config{}}
-	err := verdict{p, newReport(p, testEnv(t))}.explain(syscall.ENOSPC, true)
+	p := &plan{folder: "out/r", joined: []*plan{}, config: &config.Config{}}
+	err := newRun(p, testEnv(t)).explain(syscall.ENOSPC)
 	if !strings.HasSuffix(err.Error(), "make room on the disk of out/r, then merge again") {
 		t.Error(err)
 	}

@@ -46,41 +46,37 @@ func openDivision(ctx context.Context, req Request, env stage.Env) (*plan, error
 
 // divide is the stage that divides the inputs among shards and writes the plan.
 func (r *run) divide(ctx context.Context) error {
-	p := r.plan
 	if err := r.in.CheckDivisible(); err != nil {
 		return err
 	}
-	tasks := p.where.Names(where.GroupFields)
+	made := &shards.Plan{
+		Version: shards.Version, NatGo: Version(), RunID: r.RunID, Tasks: r.where.Names(where.GroupFields),
+	}
 	for _, b := range r.plugins.Builders {
 		if b.Unit == builders.UnitRun {
 			return exit.Usagef("builder %s processes all examples of a collection run together, so there is nothing "+
 				"to divide: run it on one machine", b.Name)
 		}
-		tasks = tasks || b.Unit == builders.UnitTask
+		made.Tasks = made.Tasks || b.Unit == builders.UnitTask
 	}
-	decided, err := decider{p, r.tokens}.decided("")
+	var err error
+	if made.Decided, err = r.decided(""); err != nil {
+		return err
+	}
+	notes, err := r.in.Divide(ctx, r.Divide.Number, r.Divide.Bytes, made, r.division, r.Tell)
 	if err != nil {
 		return err
 	}
-	shares, err := r.in.Divide(ctx, p.Divide.Number, p.Divide.Bytes, p.division, r.out.Tell)
-	if err != nil {
+	if made.Request, err = r.request(); err != nil {
 		return err
 	}
-	request, err := p.request()
-	if err != nil {
-		return err
-	}
-	out := &Planned{Dir: p.division, Notes: slices.Concat(r.out.Warnings, shares.Notes), Plan: &shards.Plan{
-		Version: shards.Version, NatGo: Version(), RunID: p.RunID, Request: request, Inputs: shares.Inputs,
-		Decided: decided, Tasks: tasks, Shards: shares.Shards,
-	}}
-	r.out.sum.Planned = out
-	err = os.MkdirAll(string(out.Dir), 0o755)
+	r.sum.Planned = &Planned{Dir: r.division, Plan: made, Notes: slices.Concat(r.Warnings, notes)}
+	err = os.MkdirAll(string(r.division), 0o755)
 	if err == nil {
-		err = p.writeConfig(out.Dir.Config())
+		err = r.writeConfig(r.division.Config())
 	}
 	if err == nil {
-		err = out.Dir.Write(out.Plan)
+		err = r.division.Write(made)
 	}
 	return exit.Cant("write the plan", err)
 }

@@ -58,7 +58,6 @@ func named0(bytes int64) *runfolder.File { return &runfolder.File{Path: namedPat
 // TestForgedManifest checks that a shard's manifest may name only files in the shard's folder, and only a possible
 // number of groups.
 func TestForgedManifest(t *testing.T) {
-	p := &Plan{Sum: "s"}
 	for name, c := range map[string]struct {
 		done Done
 		says string
@@ -71,16 +70,16 @@ func TestForgedManifest(t *testing.T) {
 		"a sound one":      {Done{Files: []runfolder.File{{Path: "records/records.log", Bytes: 1}}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := Folder(t.TempDir())
-			folder := f.Shard(Build, 0)
+			p := &Parts{Dir: Folder(t.TempDir()), Plan: &Plan{Sum: "s"}}
+			folder := p.Dir.Shard(Build, 0)
 			if err := os.MkdirAll(string(folder), 0o700); err != nil {
 				t.Fatal(err)
 			}
-			c.done.Plan, c.done.Stage = p.Sum, Build
+			c.done.Plan, c.done.Stage = p.Plan.Sum, Build
 			if err := WriteDone(folder, &c.done); err != nil {
 				t.Fatal(err)
 			}
-			_, err := f.ReadDone(p, Build, 0)
+			_, err := p.ReadDone(Build, 0)
 			if c.says == "" && err != nil || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
 				t.Errorf("got %v, want %q", err, c.says)
 			}

@@ -72,7 +72,8 @@ func (f Folder) WriteCut(c *Cut) error {
 }
 
 // ReadCut reads the plan's cut, or returns nil if it doesn't exist.
-func (f Folder) ReadCut(p *Plan) (*Cut, error) {
+func (p *Parts) ReadCut() (*Cut, error) {
+	f := p.Dir
 	text, err := durable.ReadFile(f.CutPath(), maxPlanBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -84,7 +85,7 @@ func (f Folder) ReadCut(p *Plan) (*Cut, error) {
 	if err := decode(text, c); err != nil {
 		return nil, exit.Failedf("%s: %w", f.CutPath(), err)
 	}
-	if c.Version != Version || c.Plan != p.Sum || len(c.Ranges) != len(p.Shards) {
+	if c.Version != Version || c.Plan != p.Plan.Sum || len(c.Ranges) != len(p.Plan.Shards) {
 		return nil, exit.Failedf("%s belongs to another plan: remove %s, and merge again", f.CutPath(),
 			filepath.Dir(f.CutPath()))
 	}

@@ -6,5 +6,8 @@
 // manifest is written last, and contains the checksums of the shard's files. The package never relies on listings of
 // object storage.
 //
+// Parts is the store of a plan's shards. It says which stages of which shards are done and what they left, and
+// transfers files if the plan is in object storage.
+//
 // Many names are exported because package finetune reads and writes these files incrementally.
 package shards

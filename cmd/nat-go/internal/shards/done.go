@@ -3,7 +3,6 @@ package shards
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -33,6 +32,33 @@ type Done struct {
 	Books    []ledger.Account            `json:"books"`
 	Counters map[string]map[string]int64 `json:"counters,omitempty"`
 	Files    []runfolder.File            `json:"files"`
+
+	Folder runfolder.Folder `json:"-"` // the folder that the manifest is in
+}
+
+// File returns the entry of the file at a path, or the zero File.
+func (d *Done) File(path string) runfolder.File { return runfolder.Lookup(d.Files, d.Folder.Rel(path)) }
+
+// Path returns the path of one of the files.
+func (d *Done) Path(f runfolder.File) string {
+	return filepath.Join(string(d.Folder), filepath.FromSlash(f.Path))
+}
+
+// Open opens one of the files. Its size must match the manifest.
+func (d *Done) Open(path string) (*os.File, error) {
+	file, err := durable.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	info, err := file.Stat()
+	if is := d.File(path); err == nil && (is.Path == "" || is.Bytes != info.Size()) {
+		err = Damaged(path, "the file's size does not match the manifest")
+	}
+	if err != nil {
+		file.Close()
+		return nil, err
+	}
+	return file, nil
 }
 
 func donePath(f runfolder.Folder) string { return filepath.Join(string(f), "shard.json") }
@@ -43,51 +69,33 @@ func WriteDone(f runfolder.Folder, d *Done) error {
 	return durable.WriteJSON(donePath(f), d)
 }
 
-// ReadDone reads the manifest of one of the plan's shards. It returns nil if the shard isn't done, and an error if the
-// manifest belongs to another plan.
-func (f Folder) ReadDone(p *Plan, stage Stage, shard int) (*Done, error) {
-	path := donePath(f.Shard(stage, shard))
+// ReadDone reads the manifest of a shard's stage. It returns nil if the shard isn't done, and an error if the manifest
+// belongs to another plan.
+func (p *Parts) ReadDone(stage Stage, shard int) (*Done, error) {
+	d := &Done{Folder: p.Dir.Shard(stage, shard)}
+	path := donePath(d.Folder)
 	text, err := durable.ReadFile(path, maxDoneBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, exit.With(exit.Failed, err)
 	}
-	d := new(Done)
-	err = decode(text, d)
-	if err == nil {
+	if err = decode(text, d); err == nil {
 		err = d.check()
 	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
 	switch {
+	case err != nil:
+		return nil, exit.Failedf("%s: %w", path, err)
 	case d.Version != Version:
-		return nil, fmt.Errorf("%s has version %d, but this program reads version %d: remove the folder and run the "+
+		return nil, exit.Failedf("%s has version %d, but this program reads version %d: remove the folder and run the "+
 			"shard again", path, d.Version, Version)
-	case d.Plan != p.Sum:
-		return nil, fmt.Errorf("%s was built from another plan: remove %s and rerun the shard", path,
-			f.Shard(stage, shard))
+	case d.Plan != p.Plan.Sum:
+		return nil, exit.Failedf("%s was built from another plan: remove %s and rerun the shard", path, d.Folder)
 	case d.Shard != shard || d.Stage != stage:
-		return nil, fmt.Errorf("%s belongs to another shard or stage: shard %d, stage %s", path, d.Shard, d.Stage)
+		return nil, exit.Failedf("%s belongs to another shard or stage: shard %d, stage %s", path, d.Shard, d.Stage)
 	}
 	return d, nil
-}
-
-// ReadStage reads a stage's manifests, one per shard. The entry of a shard that isn't done is nil, and missing lists
-// those shards.
-func (f Folder) ReadStage(p *Plan, stage Stage) (all []*Done, missing []int, err error) {
-	for i := range p.Shards {
-		d, err := f.ReadDone(p, stage, i)
-		if err != nil {
-			return nil, nil, exit.With(exit.Failed, err)
-		}
-		if all = append(all, d); d == nil {
-			missing = append(missing, i)
-		}
-	}
-	return all, missing, nil
 }
 
 // Output describes the rows and batches that a shard wrote in stage Write. It is stored in the shard's folder, in a
@@ -96,8 +104,7 @@ type Output struct {
 	Rows    *dataset.Share         `json:"rows"`
 	Batches map[string]batch.Count `json:"batches"` // counts by "channel/split"
 
-	Folder runfolder.Folder `json:"-"` // the shard's folder
-	Files  []runfolder.File `json:"-"` // the files listed in the shard's manifest
+	*Done `json:"-"` // the shard's manifest
 }
 
 func outputPath(f runfolder.Folder) string { return filepath.Join(string(f), "share.json") }
@@ -114,19 +121,14 @@ func (o *Output) Write(f runfolder.Folder) error {
 	return exit.Cant("write the shard's share", err)
 }
 
-// Open opens a file that the shard wrote.
-func (o *Output) Open(path string) (*os.File, error) {
-	return openBuilt(o.Folder, &Done{Files: o.Files}, path)
-}
-
 // ReadOutput reads the description of a shard's output. The size of the file must match the shard's manifest.
-func ReadOutput(f runfolder.Folder, d *Done) (*Output, error) {
-	in, err := openBuilt(f, d, outputPath(f))
+func ReadOutput(d *Done) (*Output, error) {
+	in, err := d.Open(outputPath(d.Folder))
 	if err != nil {
 		return nil, exit.With(exit.Environment, err)
 	}
 	defer in.Close()
-	o := &Output{Folder: f, Files: d.Files}
+	o := &Output{Done: d}
 	if err := json.NewDecoder(in).Decode(o); err != nil || o.Rows == nil {
 		return nil, exit.With(exit.Environment, Damaged(in.Name(), "invalid content"))
 	}
@@ -142,23 +144,17 @@ type State struct {
 }
 
 // Look returns the progress of a stage.
-func (f Folder) Look(p *Plan, stage Stage) (*State, error) {
-	s := &State{Stage: stage, Done: []int{}, Running: []int{}, Missing: []int{}}
-	all, _, err := f.ReadStage(p, stage)
-	if err != nil {
-		return nil, err
-	}
-	for i, d := range all {
+func (p *Parts) Look(stage Stage) (*State, error) {
+	missing, err := p.Read(stage)
+	s := &State{Stage: stage, Done: []int{}, Running: []int{}, Missing: append([]int{}, missing...)}
+	for i, d := range p.done[stage] {
 		if d != nil {
 			s.Done = append(s.Done, i)
-			continue
-		}
-		s.Missing = append(s.Missing, i)
-		if _, err := f.Shard(stage, i).LeftBy(); errors.As(err, new(*runfolder.Busy)) {
+		} else if _, err := p.Dir.Shard(stage, i).LeftBy(); errors.As(err, new(*runfolder.Busy)) {
 			s.Running = append(s.Running, i)
 		}
 	}
-	return s, nil
+	return s, err
 }
 
 // Array formats numbers in the notation that schedulers use, such as 3,7-9.

@@ -25,11 +25,26 @@ type appender struct {
 	file *os.File
 }
 
-// appendAfter returns an appender for a file whose first n bytes are kept.
-func appendAfter(file *os.File, n int64) (appender, error) {
-	err := file.Truncate(n)
+// appendTo opens a file for appending, and creates it if it doesn't exist. Function keep gets the file and its size,
+// and returns how many of its first bytes are kept.
+func appendTo(path string, keep func(file *os.File, size int64) (int64, error)) (a appender, err error) {
+	file, err := durable.Continue(path)
+	if err != nil {
+		return a, err
+	}
+	var n int64
+	info, err := file.Stat()
+	if err == nil {
+		n, err = keep(file, info.Size())
+	}
+	if err == nil {
+		err = file.Truncate(n)
+	}
 	if err == nil {
 		_, err = file.Seek(n, io.SeekStart)
+	}
+	if err != nil {
+		file.Close()
 	}
 	return appender{bufio.NewWriterSize(durable.Behind(file), 1<<20), file}, err
 }
@@ -54,27 +69,17 @@ func rowsPath(f runfolder.Folder) string { return filepath.Join(f.Records(), "pr
 
 // continueFrames opens a file of frames for appending, and creates the file if it doesn't exist. It truncates the file
 // at the first frame that is damaged or for which keep returns false.
-func continueFrames(path string, keep func(frame []byte) bool) (a appender, err error) {
-	file, err := durable.Continue(path)
-	if err != nil {
-		return a, err
-	}
-	in := &FrameReader{file: file, in: bufio.NewReaderSize(file, 1<<20)}
-	if info, err := file.Stat(); err == nil {
-		in.left = info.Size()
-	}
-	end := int64(0)
-	for {
-		frame, err := in.Next()
-		if err != nil || !keep(frame) {
-			break // the end of the file, a damaged frame, or a frame rejected by keep
+func continueFrames(path string, keep func(frame []byte) bool) (appender, error) {
+	return appendTo(path, func(file *os.File, size int64) (end int64, _ error) {
+		in := &FrameReader{file: file, in: bufio.NewReaderSize(file, 1<<20), left: size}
+		for {
+			frame, err := in.Next()
+			if err != nil || !keep(frame) {
+				return end, nil // the end of the file, a damaged frame, or a frame rejected by keep
+			}
+			end += frameHead + int64(len(frame))
 		}
-		end += frameHead + int64(len(frame))
-	}
-	if a, err = appendAfter(file, end); err != nil {
-		file.Close()
-	}
-	return a, err
+	})
 }
 
 // addFrame appends a frame.
@@ -99,32 +104,19 @@ type prepared struct {
 // OpenPrepared opens the files of a shard's token rows for appending, and creates the files if they don't exist. It
 // returns the number of groups whose rows already exist.
 func OpenPrepared(f runfolder.Folder) (_ *prepared, groups uint64, err error) {
-	rows, err := durable.Continue(rowsPath(f))
-	if err != nil {
-		return nil, 0, err
-	}
-	defer func() {
-		if err != nil {
-			rows.Close()
-		}
-	}()
-	info, err := rows.Stat()
-	if err != nil {
-		return nil, 0, err
-	}
-	p, end := &prepared{}, int64(0)
-	p.heads, err = continueFrames(headsPath(f), func(frame []byte) bool {
-		h, err := readHead(frame)
-		if err != nil || h.Rows > info.Size()-end {
-			return false
-		}
-		end += h.Rows
-		groups++
-		return true
+	p := &prepared{}
+	p.rows, err = appendTo(rowsPath(f), func(_ *os.File, size int64) (end int64, err error) {
+		p.heads, err = continueFrames(headsPath(f), func(frame []byte) bool {
+			h, err := readHead(frame)
+			if err != nil || h.Rows > size-end {
+				return false
+			}
+			end += h.Rows
+			groups++
+			return true
+		})
+		return end, err
 	})
-	if err == nil {
-		p.rows, err = appendAfter(rows, end)
-	}
 	return p, groups, err
 }
 
@@ -171,31 +163,13 @@ type FrameReader struct {
 	left int64
 }
 
-// readFrames opens a file of frames in a shard's folder. The file's size must match the shard's manifest.
-func readFrames(f runfolder.Folder, d *Done, path string) (*FrameReader, error) {
-	file, err := openBuilt(f, d, path)
+// readFrames opens one of the files that a manifest lists, a file of frames.
+func readFrames(d *Done, path string) (*FrameReader, error) {
+	file, err := d.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	size := runfolder.Lookup(d.Files, f.Rel(path)).Bytes
-	return &FrameReader{file: file, in: bufio.NewReaderSize(file, 64<<10), left: size}, nil
-}
-
-// openBuilt opens a file in a shard's folder. The file's size must match the shard's manifest.
-func openBuilt(f runfolder.Folder, d *Done, path string) (*os.File, error) {
-	file, err := durable.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	info, err := file.Stat()
-	if is := runfolder.Lookup(d.Files, f.Rel(path)); err == nil && (is.Path == "" || is.Bytes != info.Size()) {
-		err = Damaged(path, "the file's size does not match the manifest")
-	}
-	if err != nil {
-		file.Close()
-		return nil, err
-	}
-	return file, nil
+	return &FrameReader{file: file, in: bufio.NewReaderSize(file, 64<<10), left: d.File(path).Bytes}, nil
 }
 
 // Next returns the next frame, or io.EOF.
@@ -235,7 +209,7 @@ type Place struct{ Run, Row int64 }
 // placeWidth is the size of an encoded place.
 const placeWidth = 16
 
-// Order is the file that records the place of each group in a shard's log for stage Group. SortGroups uses these
+// Order is the file that records the place of each group in a shard's log for stage Group. sortGroups uses these
 // files to arrange all groups in the order that they would have in a single run. The file is next to the log. It is
 // synced before each of the log's commits, and truncated when the log is. The methods of a nil Order do nothing.
 type Order struct{ appender }
@@ -244,24 +218,17 @@ func orderPath(f runfolder.Folder) string { return filepath.Join(f.Records(), "o
 
 // OpenOrder opens the file for appending after the given number of groups, and creates the file if it doesn't exist.
 func OpenOrder(f runfolder.Folder, groups int64) (*Order, error) {
-	file, err := durable.Continue(orderPath(f))
+	path, at := orderPath(f), groups*placeWidth
+	a, err := appendTo(path, func(_ *os.File, size int64) (int64, error) {
+		if size < at {
+			return 0, fmt.Errorf("%s has %d bytes, but %d were committed: it was changed", path, size, at)
+		}
+		return at, nil
+	})
 	if err != nil {
 		return nil, err
 	}
-	at := groups * placeWidth
-	info, err := file.Stat()
-	if err == nil && info.Size() < at {
-		err = fmt.Errorf("%s has %d bytes, but %d were committed: it was changed", file.Name(), info.Size(), at)
-	}
-	o := &Order{}
-	if err == nil {
-		o.appender, err = appendAfter(file, at)
-	}
-	if err != nil {
-		file.Close()
-		return nil, err
-	}
-	return o, nil
+	return &Order{a}, nil
 }
 
 // Add adds the place of the next group.
@@ -288,20 +255,20 @@ func (o *Order) Close() {
 	}
 }
 
-// orderWidth is the size of an entry that SortGroups sorts. An entry consists of a place and a shard number.
+// orderWidth is the size of an entry that sortGroups sorts. An entry consists of a place and a shard number.
 const orderWidth = placeWidth + 4
 
-// orderMemory is the number of bytes that SortGroups sorts in memory before it uses the disk.
+// orderMemory is the number of bytes that sortGroups sorts in memory before it uses the disk.
 const orderMemory = 4 << 20
 
-// SortGroups yields the shard number of each group in the shards' logs for stage Group, in the order that the groups
+// sortGroups yields the shard number of each group in the shards' logs for stage Group, in the order that the groups
 // would have in a single run. scratch is a folder for temporary files.
-func (f Folder) SortGroups(p *Plan, scratch string) iter.Seq2[int, error] {
+func (p *Parts) sortGroups(scratch string) iter.Seq2[int, error] {
 	return func(yield func(int, error) bool) {
 		order := extsort.New(orderWidth, orderMemory, scratch)
 		defer order.Close()
-		for i := range p.Shards {
-			if err := f.addPlaces(order, i); err != nil {
+		for i := range p.Plan.Shards {
+			if err := addPlaces(order, p.Dir, i); err != nil {
 				yield(0, err)
 				return
 			}
@@ -319,8 +286,8 @@ func (f Folder) SortGroups(p *Plan, scratch string) iter.Seq2[int, error] {
 }
 
 // addPlaces adds the places of a shard's groups to the sorter.
-func (f Folder) addPlaces(order *extsort.Sorter, shard int) error {
-	file, err := durable.Open(orderPath(f.Shard(Group, shard)))
+func addPlaces(order *extsort.Sorter, dir Folder, shard int) error {
+	file, err := durable.Open(orderPath(dir.Shard(Group, shard)))
 	if err != nil {
 		return err
 	}

@@ -43,9 +43,9 @@ func TestFrames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	done := &Done{Files: []runfolder.File{{Path: f.Rel(path), Bytes: int64(len(whole))}}}
+	done := &Done{Folder: f, Files: []runfolder.File{{Path: f.Rel(path), Bytes: int64(len(whole))}}}
 	read := func() (got []string, _ error) {
-		r, err := readFrames(f, done, path)
+		r, err := readFrames(done, path)
 		if err != nil {
 			return nil, err
 		}

@@ -12,10 +12,10 @@ import (
 // TestOrder continues a file after fewer groups than it contains, as after a crash between the file's sync and the
 // log's commit, and sorts the groups of two shards.
 func TestOrder(t *testing.T) {
-	dir, plan := Folder(t.TempDir()), &Plan{Shards: make([]Shard, 2)}
+	p := &Parts{Dir: Folder(t.TempDir()), Plan: &Plan{Shards: make([]Shard, 2)}}
 	add := func(shard int, groups int64, places ...Place) {
 		t.Helper()
-		f := dir.Shard(Group, shard)
+		f := p.Dir.Shard(Group, shard)
 		if err := os.MkdirAll(f.Records(), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -24,8 +24,8 @@ func TestOrder(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer o.Close()
-		for _, p := range places {
-			o.Add(p)
+		for _, at := range places {
+			o.Add(at)
 		}
 		if err := o.Sync(); err != nil {
 			t.Fatal(err)
@@ -35,7 +35,7 @@ func TestOrder(t *testing.T) {
 	add(0, 2, Place{1, 7})
 	add(1, 0, Place{0, 3}, Place{0, 300}, Place{2, 0})
 	sorted := func() (got []int, last error) {
-		for shard, err := range dir.SortGroups(plan, t.TempDir()) {
+		for shard, err := range p.sortGroups(t.TempDir()) {
 			if last = err; err == nil {
 				got = append(got, shard)
 			}
@@ -46,11 +46,11 @@ func TestOrder(t *testing.T) {
 	if d := cmp.Diff([]int{0, 0, 1, 1, 0, 1}, got); d != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, d)
 	}
-	if o, err := OpenOrder(dir.Shard(Group, 0), 4); err == nil {
+	if o, err := OpenOrder(p.Dir.Shard(Group, 0), 4); err == nil {
 		o.Close()
 		t.Error("continued a file that is shorter than its log")
 	}
-	if err := os.Truncate(orderPath(dir.Shard(Group, 1)), placeWidth+3); err != nil {
+	if err := os.Truncate(orderPath(p.Dir.Shard(Group, 1)), placeWidth+3); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := sorted(); !errors.Is(err, io.ErrUnexpectedEOF) {

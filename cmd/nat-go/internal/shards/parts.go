@@ -14,6 +14,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator/batch"
+	"github.com/nat-go/nat-go/ttc/group"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
 )
@@ -22,6 +23,7 @@ import (
 type Parts struct {
 	Dir  Folder
 	Plan *Plan
+	home runfolder.Stored  // the original of Dir in object storage; empty for a plan on a disk
 	done map[Stage][]*Done // manifests by stage and shard; only for the stages read so far
 
 	mu   sync.Mutex
@@ -36,33 +38,39 @@ func (f Folder) Open() (*Parts, error) {
 
 // Read reads the manifests of a stage into p.done, and returns the shards that lack one.
 func (p *Parts) Read(stage Stage) (missing []int, err error) {
-	p.done[stage], missing, err = p.Dir.ReadStage(p.Plan, stage)
-	return missing, err
+	all := make([]*Done, len(p.Plan.Shards))
+	for i := range all {
+		if all[i], err = p.ReadDone(stage, i); err != nil {
+			return nil, err
+		}
+		if all[i] == nil {
+			missing = append(missing, i)
+		}
+	}
+	p.done[stage] = all
+	return missing, nil
 }
 
 // CheckComplete reads the manifests of the stages before the merge. It returns an error that names the shards that have
 // not completed a stage, if there are any.
 func (p *Parts) CheckComplete() error {
 	for _, stage := range p.Plan.Stages() {
-		missing, err := p.Read(stage)
-		if err != nil {
-			return err
-		}
-		if len(missing) > 0 {
-			return exit.Failedf("%s not built yet: %s. `nat-go shard run %s --stage %s --index I` builds one",
-				ShardsHave(len(missing), len(p.Plan.Shards)), Array(missing), p.Dir, stage)
+		if missing, err := p.Read(stage); err != nil || len(missing) > 0 {
+			return cmp.Or(err, p.incomplete(stage, missing, "built", "builds"))
 		}
 	}
 	return nil
 }
 
-// ShardsHave returns the beginning of a message about n of the shards, such as "2 of the 5 shards are".
-func ShardsHave(n, all int) string {
+// incomplete returns the error for a stage that some shards haven't completed.
+func (p *Parts) incomplete(stage Stage, missing []int, done, does string) error {
 	are := "are"
-	if n == 1 {
+	if len(missing) == 1 {
 		are = "is"
 	}
-	return fmt.Sprintf("%d of the %s %s", n, ledger.Quantity(int64(all), "shard"), are)
+	return exit.Failedf("%d of the %s %s not %s yet: %s. `nat-go shard run %s --stage %s --index I` %s one",
+		len(missing), ledger.Quantity(int64(len(p.Plan.Shards)), "shard"), are, done, Array(missing), p.Dir, stage,
+		does)
 }
 
 // Seen returns the sum of all shards' statistics on reading.
@@ -87,9 +95,30 @@ func (p *Parts) RowStage() Stage {
 	return stages[len(stages)-1]
 }
 
-// Built returns the folder of a shard's stage, and its manifest.
-func (p *Parts) Built(stage Stage, shard int) (runfolder.Folder, *Done) {
-	return p.Dir.Shard(stage, shard), p.done[stage][shard]
+// Done returns the manifest of a shard's stage. The stage must have been read.
+func (p *Parts) Done(stage Stage, shard int) *Done { return p.done[stage][shard] }
+
+// AddSpilled adds the examples that all shards stored for a shard to an index. It returns an error if the list of these
+// examples in a shard's folder doesn't match the manifest.
+func (p *Parts) AddSpilled(ctx context.Context, index *group.Index, shard int) error {
+	for i, d := range p.done[Build] {
+		path := p.Dir.Spill(i)
+		list := group.SpillList(path)
+		sum, err := runfolder.ContentSum(list)
+		if err == nil && d.File(list).XXH3 != sum {
+			err = fmt.Errorf("content of %s does not match its manifest: remove the shard's folder, and rerun it", list)
+		}
+		if err == nil {
+			err = index.AddSpilled(ctx, path, shard)
+		}
+		if ctx.Err() == nil && err != nil {
+			err = exit.With(exit.Environment, err)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // ReadRow reads a token row that a shard made.
@@ -122,11 +151,11 @@ func (p *Parts) openRows(shard int) (f *os.File, err error) {
 	if f = p.rows[shard]; f != nil {
 		return f, nil
 	}
-	if shard < 0 || shard >= len(p.Plan.Shards) {
-		return nil, fmt.Errorf("unknown shard %d: the plan has %d shards", shard, len(p.Plan.Shards))
+	if err := p.Plan.has(shard); err != nil {
+		return nil, err
 	}
-	folder, done := p.Built(p.RowStage(), shard)
-	if f, err = openBuilt(folder, done, rowsPath(folder)); err == nil {
+	done := p.Done(p.RowStage(), shard)
+	if f, err = done.Open(rowsPath(done.Folder)); err == nil {
 		p.rows[shard] = f
 	}
 	return f, err
@@ -141,28 +170,32 @@ func (p *Parts) Close() {
 	}
 }
 
-// Outputs reads the descriptions of all shards' outputs. If some shards haven't written their output yet, it only
-// returns the numbers of these shards.
-func (p *Parts) Outputs() (all []*Output, missing []int, err error) {
-	if missing, err = p.Read(Write); err != nil || len(missing) > 0 {
-		return nil, missing, err
+// Outputs reads the descriptions of all shards' outputs. If some shards haven't written their output yet, it returns
+// nil, and an error unless that is allowed.
+func (p *Parts) Outputs(allowMissing bool) (all []*Output, err error) {
+	missing, err := p.Read(Write)
+	switch {
+	case err != nil || len(missing) > 0 && allowMissing:
+		return nil, err
+	case len(missing) > 0:
+		return nil, p.incomplete(Write, missing, "written", "writes")
 	}
-	for i := range p.Plan.Shards {
-		o, err := ReadOutput(p.Built(Write, i))
+	for _, d := range p.done[Write] {
+		o, err := ReadOutput(d)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		all = append(all, o)
 	}
-	return all, nil, nil
+	return all, nil
 }
 
 // Heads calls take for each group whose token rows the shards made, in the order of Walk. It passes the number of the
 // shard that made the rows.
 func (p *Parts) Heads(ctx context.Context, scratch string, take func(shard int, h Head) error) error {
 	return p.Walk(ctx, p.RowStage(), scratch, func(i int) (Groups, error) {
-		folder, done := p.Built(p.RowStage(), i)
-		in, err := readFrames(folder, done, headsPath(folder))
+		done := p.Done(p.RowStage(), i)
+		in, err := readFrames(done, headsPath(done.Folder))
 		return &headGroups{in, func(h Head) error { return take(i, h) }}, err
 	})
 }
@@ -239,7 +272,7 @@ func (p *Parts) interleave(ctx context.Context, scratch string, open func(shard 
 		all = append(all, g)
 	}
 	unlike := errors.New("order.bin does not match its log: remove the shard's folder, and rerun the shard")
-	for shard, err := range p.Dir.SortGroups(p.Plan, scratch) {
+	for shard, err := range p.sortGroups(scratch) {
 		if err = cmp.Or(err, ctx.Err()); err == nil {
 			err = all[shard].Next()
 		}

@@ -93,6 +93,14 @@ func (p *Plan) Stages() []Stage {
 	return []Stage{Build}
 }
 
+// has returns an error for a shard that the plan doesn't have.
+func (p *Plan) has(shard int) error {
+	if shard < 0 || shard >= len(p.Shards) {
+		return fmt.Errorf("unknown shard %d: the plan has %d shards", shard, len(p.Shards))
+	}
+	return nil
+}
+
 // CheckStage returns an error for a stage that the plan doesn't have. Every plan has stage Write.
 func (p *Plan) CheckStage(stage Stage) error {
 	if stages := p.Stages(); stage != Write && !slices.Contains(stages, stage) {

@@ -21,173 +21,195 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/internal/durable"
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/internal/objects"
 	"github.com/nat-go/nat-go/ttc/group"
 )
 
-// Remote is a plan's folder in object storage, where files have the same names as on disk. A process works on a local
-// copy. It downloads the files that it needs, and uploads its results, with the manifest last.
-type Remote struct{ runfolder.Stored }
+// A plan's folder may be in object storage, where files have the same names as on disk. A process then works on a local
+// copy. It downloads the files that it needs, and uploads its results, with the manifest last. The methods that
+// transfer files do nothing for a plan on a disk.
 
-// Remote returns the folder as a Remote if it is in object storage, or nil if it is on disk.
-func (f Folder) Remote() *Remote {
-	if !objects.Is(string(f)) {
-		return nil
-	}
-	return &Remote{runfolder.Stored(f)}
-}
+// IsStored reports whether the folder is in object storage.
+func (f Folder) IsStored() bool { return objects.Is(string(f)) }
+
+// IsCopy reports whether the plan's folder on this machine is a copy of one in object storage.
+func (p *Parts) IsCopy() bool { return p.home != "" }
 
 // maxTransfers is the maximum number of concurrent downloads. At most half as many uploads are concurrent, because each
 // upload keeps part of its content in memory.
 const maxTransfers = 8
 
-// stored returns the name in object storage of a file in a local copy.
-func (f Folder) stored(path string) string { return runfolder.Folder(f).Rel(path) }
+// stored returns the name in object storage of a file in the local copy.
+func (p *Parts) stored(path string) string { return runfolder.Folder(p.Dir).Rel(path) }
 
-// Free returns an error if a plan already exists, or if the storage can't prevent two plans from being written
-// concurrently.
-func (r *Remote) Free(ctx context.Context) error {
-	return r.Lacks(ctx, planName, exit.Usagef("%s already has a plan: run its shards, or choose another folder with "+
-		"--plan-dir", r.Stored))
+// coded gives an error the exit code for the environment, unless it has an exit code.
+func coded(err *error) { *err = exit.Default(exit.Environment, *err) }
+
+// Free returns an error if the folder, which is in object storage, already has a plan, or if the storage can't prevent
+// two plans from being written concurrently.
+func (f Folder) Free(ctx context.Context) error {
+	return runfolder.Stored(f).Lacks(ctx, planName, exit.Usagef("%s already has a plan: run its shards, or choose "+
+		"another folder with --plan-dir", f))
+}
+
+// CopiedTo returns the shards of a plan in object storage whose local copy is, or will be, in dir.
+func (f Folder) CopiedTo(dir Folder) *Parts {
+	return &Parts{Dir: dir, home: runfolder.Stored(f), done: map[Stage][]*Done{}}
 }
 
 // SendPlan uploads a plan's configuration and files of ids, and then the plan.
-func (r *Remote) SendPlan(ctx context.Context, dir Folder, p *Plan) error {
-	paths := []string{dir.Config()}
-	for i, s := range p.Shards {
+func (p *Parts) SendPlan(ctx context.Context) error {
+	paths := []string{p.Dir.Config()}
+	for i, s := range p.Plan.Shards {
 		if s.Named != nil {
-			paths = append(paths, dir.Named(i))
+			paths = append(paths, p.Dir.Named(i))
 		}
 	}
-	return r.sendAll(ctx, dir, paths, paths, dir.Plan())
+	return p.sendAll(ctx, paths, paths, p.Dir.Plan())
 }
 
 // sendAll uploads the files at paths, followed by the manifest that lists them. Each file is stored under the name of
 // the corresponding path in as, which is a path in the local copy.
-func (r *Remote) sendAll(ctx context.Context, dir Folder, paths, as []string, manifest string) error {
-	err := runfolder.Transfer(ctx, maxTransfers/2, len(paths), func(ctx context.Context, i int) error {
-		return r.Send(ctx, paths[i], dir.stored(as[i]))
+func (p *Parts) sendAll(ctx context.Context, paths, as []string, manifest string) (err error) {
+	defer coded(&err)
+	err = runfolder.Transfer(ctx, maxTransfers/2, len(paths), func(ctx context.Context, i int) error {
+		return p.home.Send(ctx, paths[i], p.stored(as[i]))
 	})
 	if err != nil {
-		return exit.Default(exit.Environment, err)
+		return err
 	}
 	text, err := durable.ReadFile(manifest, maxPlanBytes)
 	if err == nil {
-		err = objects.OfProcess().Create(ctx, r.Object(dir.stored(manifest)), text)
+		err = objects.OfProcess().Create(ctx, p.home.Object(p.stored(manifest)), text)
 	}
 	if errors.Is(err, fs.ErrExist) {
 		return exit.With(exit.Failed, err)
 	}
-	return exit.Default(exit.Environment, err)
+	return err
 }
 
-// Copy makes a local copy of the plan and the configuration in a folder below work. If a copy of the same plan already
-// exists, its other files are kept.
-func (r *Remote) Copy(ctx context.Context, work string) (Folder, *Plan, error) {
-	text, err := objects.OfProcess().ReadAll(ctx, r.Object(planName), maxPlanBytes)
+// At returns the shards of the plan, without reading it if it is on a disk. If the plan is in object storage, At makes
+// a local copy of the plan and the configuration in a folder below work. If a copy of the same plan already exists, its
+// other files are kept.
+func (f Folder) At(ctx context.Context, work string) (*Parts, error) {
+	if !f.IsStored() {
+		return &Parts{Dir: f}, nil
+	}
+	text, err := objects.OfProcess().ReadAll(ctx, runfolder.Stored(f).Object(planName), maxPlanBytes)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil, exit.Environmentf("no plan in %s: `nat-go shard plan` makes one", r.Stored)
+		return nil, exit.Environmentf("no plan in %s: `nat-go shard plan` makes one", f)
 	}
 	if err != nil {
-		return "", nil, exit.With(exit.Environment, err)
+		return nil, exit.With(exit.Environment, err)
 	}
 	h := xxh3.New()
-	fmt.Fprintf(h, "%q %s", r.Stored, text)
-	dir := Folder(filepath.Join(work, runfolder.Digest(h)))
-	if err = os.MkdirAll(string(dir), 0o700); err == nil {
-		err = durable.WriteFile(dir.Plan(), text)
+	fmt.Fprintf(h, "%q %s", f, text)
+	p := f.CopiedTo(Folder(filepath.Join(work, runfolder.Digest(h))))
+	if err = os.MkdirAll(string(p.Dir), 0o700); err == nil {
+		err = durable.WriteFile(p.Dir.Plan(), text)
 	}
 	if err == nil {
-		err = r.fetchFile(ctx, dir, dir.Config(), MaxConfig)
+		err = p.fetchFile(ctx, p.Dir.Config(), MaxConfig)
 	}
 	if err != nil {
-		return "", nil, exit.Default(exit.Environment, fmt.Errorf("cannot copy the plan: %w", err))
+		return nil, exit.Default(exit.Environment, fmt.Errorf("cannot copy the plan: %w", err))
 	}
-	p, err := dir.Read()
-	return dir, p, err
+	p.Plan, err = p.Dir.Read()
+	return p, err
 }
 
 // fetch downloads a file. It returns an error if the file's size or checksum differs from the expected one.
-func (r *Remote) fetch(ctx context.Context, dir Folder, path string, is runfolder.File) error {
-	name := dir.stored(path)
-	return r.Get(ctx, name, path, is.Bytes, func(got runfolder.File) error {
+func (p *Parts) fetch(ctx context.Context, path string, is runfolder.File) error {
+	name := p.stored(path)
+	return p.home.Get(ctx, name, path, is.Bytes, func(got runfolder.File) error {
 		if got.Bytes != is.Bytes || got.XXH3 != is.XXH3 {
 			return exit.Failedf("%s doesn't match its manifest: remove it and the manifest, and run the shard "+
-				"again", r.Object(name))
+				"again", p.home.Object(name))
 		}
 		return nil
 	})
 }
 
 // fetchFile downloads a file of at most maxBytes, whose checksum isn't known.
-func (r *Remote) fetchFile(ctx context.Context, dir Folder, path string, maxBytes int64) error {
-	return r.Get(ctx, dir.stored(path), path, maxBytes, nil)
+func (p *Parts) fetchFile(ctx context.Context, path string, maxBytes int64) error {
+	return p.home.Get(ctx, p.stored(path), path, maxBytes, nil)
+}
+
+// fetchIf downloads a file of at most maxBytes, and returns false if it doesn't exist.
+func (p *Parts) fetchIf(ctx context.Context, path string, maxBytes int64) (there bool, err error) {
+	defer coded(&err)
+	err = p.home.Get(ctx, p.stored(path), path, maxBytes, nil)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // fetchDone downloads a shard's manifest. It returns false if the manifest doesn't exist.
-func (r *Remote) fetchDone(ctx context.Context, dir Folder, stage Stage, shard int) (bool, error) {
-	path := donePath(dir.Shard(stage, shard))
-	err := r.fetchFile(ctx, dir, path, maxDoneBytes)
-	if !errors.Is(err, fs.ErrNotExist) {
-		return err == nil, exit.Default(exit.Environment, err)
-	}
-	return false, nil
+func (p *Parts) fetchDone(ctx context.Context, stage Stage, shard int) (bool, error) {
+	return p.fetchIf(ctx, donePath(p.Dir.Shard(stage, shard)), maxDoneBytes)
 }
 
 // FetchDone downloads the manifests of the shards that are done with a stage. Each manifest is requested by name,
 // because a listing may be incomplete.
-func (r *Remote) FetchDone(ctx context.Context, dir Folder, p *Plan, stage Stage) error {
-	return runfolder.Transfer(ctx, maxTransfers, len(p.Shards), func(ctx context.Context, i int) error {
-		_, err := r.fetchDone(ctx, dir, stage, i)
+func (p *Parts) FetchDone(ctx context.Context, stage Stage) error {
+	if !p.IsCopy() {
+		return nil
+	}
+	return runfolder.Transfer(ctx, maxTransfers, len(p.Plan.Shards), func(ctx context.Context, i int) error {
+		_, err := p.fetchDone(ctx, stage, i)
 		return err
 	})
 }
 
 // IsDone reports whether the storage contains the manifest for a shard's stage. It returns an error if the manifest is
 // invalid.
-func (r *Remote) IsDone(ctx context.Context, p *Plan, stage Stage, shard int) (bool, error) {
+func (p *Parts) IsDone(ctx context.Context, stage Stage, shard int) (bool, error) {
+	if !p.IsCopy() {
+		return false, nil
+	}
 	tmp, err := os.MkdirTemp("", "nat-go-shards-")
 	if err != nil {
 		return false, exit.With(exit.Environment, err)
 	}
 	defer os.RemoveAll(tmp)
-	dir := Folder(tmp)
-	there, err := r.fetchDone(ctx, dir, stage, shard)
-	if err != nil || !there {
-		return there, err
+	apart := Folder(p.home).CopiedTo(Folder(tmp)) // the shard may be in progress in p.Dir
+	apart.Plan = p.Plan
+	there, err := apart.fetchDone(ctx, stage, shard)
+	if err == nil && there {
+		_, err = apart.ReadDone(stage, shard)
 	}
-	if _, err = dir.ReadDone(p, stage, shard); err != nil {
-		err = r.RewriteError(dir, exit.With(exit.Failed, err))
-	}
-	return there, err
+	return there, apart.RewriteError(err)
 }
 
 // FetchFor downloads the files that a shard reads in a stage, except the run's inputs.
-func (r *Remote) FetchFor(ctx context.Context, dir Folder, p *Plan, stage Stage, shard int) error {
-	if shard >= len(p.Shards) {
+func (p *Parts) FetchFor(ctx context.Context, stage Stage, shard int) (err error) {
+	defer coded(&err)
+	if !p.IsCopy() || shard >= len(p.Plan.Shards) {
 		return nil // the invalid number is reported when the shard is run
 	}
-	if is := p.Shards[shard].Named; is != nil {
-		if err := r.fetch(ctx, dir, dir.Named(shard), *is); err != nil {
-			return exit.Default(exit.Environment, err)
+	if is := p.Plan.Shards[shard].Named; is != nil {
+		if err := p.fetch(ctx, p.Dir.Named(shard), *is); err != nil {
+			return err
 		}
 	}
 	if stage == Write {
-		return r.fetchForWriting(ctx, dir, p, shard)
+		return p.fetchForWriting(ctx, shard)
 	}
-	if stage != Group || !p.Tasks {
+	if stage != Group || !p.Plan.Tasks {
 		return nil
 	}
-	if err := r.FetchDone(ctx, dir, p, Build); err != nil {
+	if err := p.FetchDone(ctx, Build); err != nil {
 		return err
 	}
-	all, missing, err := dir.ReadStage(p, Build)
+	missing, err := p.Read(Build)
 	if err != nil || len(missing) > 0 {
 		return err // missing manifests are reported when the shard is run
 	}
-	for _, d := range all {
-		if err := r.fetchSpilled(ctx, dir, d, shard); err != nil {
-			return exit.Default(exit.Environment, err)
+	for _, d := range p.done[Build] {
+		if err := p.fetchSpilled(ctx, d, shard); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -195,11 +217,11 @@ func (r *Remote) FetchFor(ctx context.Context, dir Folder, p *Plan, stage Stage,
 
 // fetchSpilled downloads from a shard's spill the examples for the shard numbered part. d is the manifest of the
 // shard that wrote the spill. The downloaded file is sparse, with holes in place of the other parts.
-func (r *Remote) fetchSpilled(ctx context.Context, dir Folder, d *Done, part int) error {
-	path, folder := dir.Spill(d.Shard), dir.Shard(Build, d.Shard)
+func (p *Parts) fetchSpilled(ctx context.Context, d *Done, part int) error {
+	path := p.Dir.Spill(d.Shard)
 	list := group.SpillList(path)
-	if is := runfolder.Lookup(d.Files, folder.Rel(list)); is.Path != "" {
-		if err := r.fetch(ctx, dir, list, is); err != nil {
+	if is := d.File(list); is.Path != "" {
+		if err := p.fetch(ctx, list, is); err != nil {
 			return err
 		}
 	}
@@ -210,92 +232,93 @@ func (r *Remote) fetchSpilled(ctx context.Context, dir Folder, d *Done, part int
 	}); err != nil {
 		return err
 	}
-	return r.fetchRanges(ctx, dir, path, own, fmt.Sprintf("its list says: rerun shard %d", d.Shard))
+	return p.fetchRanges(ctx, path, own, fmt.Sprintf("its list says: rerun shard %d", d.Shard))
 }
 
 // SendShard uploads a shard's files if it is done, with the manifest last.
-func (r *Remote) SendShard(ctx context.Context, dir Folder, p *Plan, stage Stage, shard int) error {
-	d, err := dir.ReadDone(p, stage, shard)
+func (p *Parts) SendShard(ctx context.Context, stage Stage, shard int) error {
+	if !p.IsCopy() {
+		return nil
+	}
+	d, err := p.ReadDone(stage, shard)
 	if err != nil || d == nil {
 		return err
 	}
-	folder := dir.Shard(stage, shard)
-	var paths []string
-	for _, f := range d.Files {
-		paths = append(paths, filepath.Join(string(folder), filepath.FromSlash(f.Path)))
-	}
-	return r.sendAll(ctx, dir, paths, paths, donePath(folder))
+	paths := lists.Map(d.Files, d.Path)
+	return p.sendAll(ctx, paths, paths, donePath(d.Folder))
 }
 
 // FetchBuilt downloads the shards' files that a merge needs. If the data set was divided, they include the rows that
 // the shards wrote. If a stage isn't done for all shards, it downloads the shards' manifests up to that stage, but none
 // of their other files.
-func (r *Remote) FetchBuilt(ctx context.Context, dir Folder, p *Plan) error {
-	cut, err := r.FetchCut(ctx, dir, p)
-	if err != nil {
+func (p *Parts) FetchBuilt(ctx context.Context) (err error) {
+	defer coded(&err)
+	cut, err := p.FetchCut(ctx)
+	if err != nil || !p.IsCopy() {
 		return err
 	}
-	stages := p.Stages()
+	stages := p.Plan.Stages()
 	if cut != nil {
 		stages = append(stages, Write)
-		if err := r.fetchCutFile(ctx, dir, cut, dir.CutDrops()); err != nil {
-			return exit.Default(exit.Environment, err)
+		if err := p.fetchCutFile(ctx, cut, p.Dir.CutDrops()); err != nil {
+			return err
 		}
 	}
 	var paths []string
 	var are []runfolder.File
 	for _, stage := range stages {
-		if err := r.FetchDone(ctx, dir, p, stage); err != nil {
+		if err := p.FetchDone(ctx, stage); err != nil {
 			return err
 		}
-		all, missing, err := dir.ReadStage(p, stage)
+		missing, err := p.Read(stage)
 		if err != nil || len(missing) > 0 {
 			return err // the merge reports missing manifests
 		}
-		for i, d := range all {
-			folder := dir.Shard(stage, i)
+		for i, d := range p.done[stage] {
 			for _, is := range d.Files {
-				path := filepath.Join(string(folder), filepath.FromSlash(is.Path))
-				if path == dir.Spill(i) || path == group.SpillList(dir.Spill(i)) ||
-					cut != nil && path == rowsPath(folder) {
-					continue
+				path := d.Path(is)
+				if path != p.Dir.Spill(i) && path != group.SpillList(p.Dir.Spill(i)) &&
+					(cut == nil || path != rowsPath(d.Folder)) {
+					paths, are = append(paths, path), append(are, is)
 				}
-				paths, are = append(paths, path), append(are, is)
 			}
 		}
 	}
-	err = runfolder.Transfer(ctx, maxTransfers, len(paths), func(ctx context.Context, i int) error {
-		return r.fetch(ctx, dir, paths[i], are[i])
+	return runfolder.Transfer(ctx, maxTransfers, len(paths), func(ctx context.Context, i int) error {
+		return p.fetch(ctx, paths[i], are[i])
 	})
-	return exit.Default(exit.Environment, err)
 }
 
 // RewriteError replaces the local copy's path in an error's text with the address of the stored folder.
-func (r *Remote) RewriteError(dir Folder, err error) error {
-	return exit.Reworded(err, func(text string) string { return r.RewritePaths(dir, text) })
-}
+func (p *Parts) RewriteError(err error) error { return exit.Reworded(err, p.RewritePaths) }
 
-// RewritePaths replaces the path of the plan's local copy in text with the address of the stored folder.
-func (r *Remote) RewritePaths(dir Folder, text string) string {
-	return strings.ReplaceAll(text, string(dir), string(r.Stored))
+// RewritePaths replaces the path of the plan's local copy, if it has one, with the address of the stored folder.
+func (p *Parts) RewritePaths(text string) string {
+	if !p.IsCopy() {
+		return text
+	}
+	return strings.ReplaceAll(text, string(p.Dir), string(p.home))
 }
 
 // SendCut uploads the cut, if there is one. It first uploads the files that the shards need for writing, namely the
 // run's merged log and decisions, and the other files in the cut's folder.
-func (r *Remote) SendCut(ctx context.Context, dir Folder, p *Plan, run runfolder.Folder) error {
-	c, err := dir.ReadCut(p)
+func (p *Parts) SendCut(ctx context.Context, run runfolder.Folder) error {
+	if !p.IsCopy() {
+		return nil
+	}
+	c, err := p.ReadCut()
 	if err != nil || c == nil {
 		return err
 	}
-	paths, as := mergedFiles(run), mergedFiles(dir.Cut())
+	paths, as := mergedFiles(run), mergedFiles(p.Dir.Cut())
 	if _, err := os.Stat(run.Contamination()); err == nil {
-		paths, as = append(paths, run.Contamination()), append(as, dir.Cut().Contamination())
+		paths, as = append(paths, run.Contamination()), append(as, p.Dir.Cut().Contamination())
 	}
 	for _, f := range c.Files {
-		at := filepath.Join(string(dir.Cut()), f.Path)
+		at := filepath.Join(string(p.Dir.Cut()), f.Path)
 		paths, as = append(paths, at), append(as, at)
 	}
-	return r.sendAll(ctx, dir, paths, as, dir.CutPath())
+	return p.sendAll(ctx, paths, as, p.Dir.CutPath())
 }
 
 // mergedFiles returns the paths of the merged run's files that shards need for writing.
@@ -306,61 +329,56 @@ func mergedFiles(f runfolder.Folder) []string {
 }
 
 // FetchCut downloads the cut, if there is one, but not the files that it names.
-func (r *Remote) FetchCut(ctx context.Context, dir Folder, p *Plan) (*Cut, error) {
-	err := r.fetchFile(ctx, dir, dir.CutPath(), maxPlanBytes)
-	if errors.Is(err, fs.ErrNotExist) {
+func (p *Parts) FetchCut(ctx context.Context) (*Cut, error) {
+	if !p.IsCopy() {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, exit.Default(exit.Environment, err)
+	if there, err := p.fetchIf(ctx, p.Dir.CutPath(), maxPlanBytes); err != nil || !there {
+		return nil, err
 	}
-	return dir.ReadCut(p)
+	return p.ReadCut()
 }
 
 // fetchCutFile downloads one of the cut's files to a path. It does nothing if the cut doesn't list the file.
-func (r *Remote) fetchCutFile(ctx context.Context, dir Folder, c *Cut, at string) error {
+func (p *Parts) fetchCutFile(ctx context.Context, c *Cut, at string) error {
 	if is := runfolder.Lookup(c.Files, filepath.Base(at)); is.Path != "" {
-		return r.fetch(ctx, dir, at, is)
+		return p.fetch(ctx, at, is)
 	}
 	return nil
 }
 
 // fetchForWriting downloads the files that a shard needs for writing, if there is a cut. These files are the shard's
 // range of the merged log, the decisions, the shard's list of batches, the scores, and the token rows in these batches.
-func (r *Remote) fetchForWriting(ctx context.Context, dir Folder, p *Plan, shard int) error {
-	c, err := r.FetchCut(ctx, dir, p)
+func (p *Parts) fetchForWriting(ctx context.Context, shard int) error {
+	c, err := p.FetchCut(ctx)
 	if err != nil || c == nil {
 		return err // without a cut, writing the shard fails
 	}
-	merged := mergedFiles(dir.Cut())
+	merged := mergedFiles(p.Dir.Cut())
 	for _, at := range merged[1:] {
-		if err := r.fetchFile(ctx, dir, at, maxDecisions); err != nil {
-			return exit.Default(exit.Environment, err)
-		}
-	}
-	err = r.fetchFile(ctx, dir, dir.Cut().Contamination(), maxDecisions)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return exit.Default(exit.Environment, err)
-	}
-	x := c.Ranges[shard]
-	ranges := []span{{0, int64(recordlog.HeaderSize)}, {x.Offset, x.Bytes}}
-	if err := r.fetchRanges(ctx, dir, merged[0], ranges, r.divideAgain()); err != nil {
-		return exit.Default(exit.Environment, err)
-	}
-	if c.Collated == nil {
-		return nil
-	}
-	for _, at := range []string{dir.CutBatches(shard), dir.CutScores()} {
-		if err := r.fetchCutFile(ctx, dir, c, at); err != nil {
-			return exit.Default(exit.Environment, err)
-		}
-	}
-	for _, stage := range p.Stages() {
-		if err := r.FetchDone(ctx, dir, p, stage); err != nil {
+		if err := p.fetchFile(ctx, at, maxDecisions); err != nil {
 			return err
 		}
 	}
-	return r.fetchRows(ctx, dir, p, shard)
+	if _, err = p.fetchIf(ctx, p.Dir.Cut().Contamination(), maxDecisions); err != nil {
+		return err
+	}
+	x := c.Ranges[shard]
+	ranges := []span{{0, int64(recordlog.HeaderSize)}, {x.Offset, x.Bytes}}
+	if err := p.fetchRanges(ctx, merged[0], ranges, p.divideAgain()); err != nil || c.Collated == nil {
+		return err
+	}
+	for _, at := range []string{p.Dir.CutBatches(shard), p.Dir.CutScores()} {
+		if err := p.fetchCutFile(ctx, c, at); err != nil {
+			return err
+		}
+	}
+	for _, stage := range p.Plan.Stages() {
+		if err := p.FetchDone(ctx, stage); err != nil {
+			return err
+		}
+	}
+	return p.fetchRows(ctx, shard)
 }
 
 // maxDecisions is the maximum size of each file that accompanies the merged log. These files are the commit, the
@@ -368,28 +386,27 @@ func (r *Remote) fetchForWriting(ctx context.Context, dir Folder, p *Plan, shard
 const maxDecisions = 64 << 30
 
 // fetchRows downloads the token rows in a shard's batches, each row from the shard that made it.
-func (r *Remote) fetchRows(ctx context.Context, dir Folder, p *Plan, shard int) error {
-	in, err := durable.Open(dir.CutBatches(shard))
+func (p *Parts) fetchRows(ctx context.Context, shard int) error {
+	in, err := durable.Open(p.Dir.CutBatches(shard))
 	if err != nil {
-		return exit.Default(exit.Environment, err)
+		return err
 	}
 	defer in.Close()
 	ranges := map[int][]span{}
 	for row, err := range (batch.Spec{}).KeptIn(in) {
-		if err == nil && (row.File < 0 || int(row.File) >= len(p.Shards)) {
-			err = fmt.Errorf("unknown shard %d: the plan has %d shards", row.File, len(p.Shards))
+		if err == nil {
+			err = p.Plan.has(int(row.File))
 		}
 		if err != nil {
 			return exit.Failedf("%s: %w", in.Name(), err)
 		}
 		ranges[int(row.File)] = append(ranges[int(row.File)], span{row.Offset, int64(row.Bytes)})
 	}
-	stages, shards := p.Stages(), slices.Collect(maps.Keys(ranges))
-	err = runfolder.Transfer(ctx, maxTransfers, len(shards), func(ctx context.Context, i int) error {
-		path := rowsPath(dir.Shard(stages[len(stages)-1], shards[i]))
-		return r.fetchRanges(ctx, dir, path, ranges[shards[i]], r.divideAgain())
+	shards := slices.Collect(maps.Keys(ranges))
+	return runfolder.Transfer(ctx, maxTransfers, len(shards), func(ctx context.Context, i int) error {
+		path := rowsPath(p.Dir.Shard(p.RowStage(), shards[i]))
+		return p.fetchRanges(ctx, path, ranges[shards[i]], p.divideAgain())
 	})
-	return exit.Default(exit.Environment, err)
 }
 
 // span is a range of bytes in a file.
@@ -413,15 +430,15 @@ func joinSpans(all []span) []span {
 }
 
 // divideAgain returns the end of fetchRanges' error message for an object whose ranges were recorded by a merge.
-func (r *Remote) divideAgain() string {
+func (p *Parts) divideAgain() string {
 	return fmt.Sprintf("the merge recorded: remove %s, and merge again with --leave-writing",
-		r.Object(path.Dir(cutName)))
+		p.home.Object(path.Dir(cutName)))
 }
 
 // fetchRanges downloads parts of a file into a sparse local file, with holes in place of the other parts. If the
 // object ends too early, the error is "<object> is shorter than <short>", where short includes the remedy.
-func (r *Remote) fetchRanges(ctx context.Context, dir Folder, at string, all []span, short string) error {
-	from := r.Object(dir.stored(at))
+func (p *Parts) fetchRanges(ctx context.Context, at string, all []span, short string) error {
+	from := p.home.Object(p.stored(at))
 	in, err := objects.OfProcess().Open(ctx, from)
 	if err != nil {
 		return err

@@ -168,7 +168,11 @@ func JoinShards(ctx context.Context, all *shards.Parts, to runfolder.Folder, run
 	at := Cursor{Source: source.Cursor{Run: runs}, Inputs: all.Plan.Inputs, Seen: all.Seen()}
 	for _, stage := range all.Plan.Stages() {
 		if err == nil {
-			err = joinStage(ctx, j, all, stage, to)
+			err = all.Walk(ctx, stage, string(to), func(shard int) (shards.Groups, error) {
+				done := all.Done(stage, shard)
+				records := done.Folder.Records()
+				return j.Join(records, done.File(filepath.Join(records, recordlog.LogName)).XXH3)
+			})
 		}
 	}
 	groups, _ := all.Count(shards.Group) // 0 unless the groups are tasks
@@ -181,15 +185,4 @@ func JoinShards(ctx context.Context, all *shards.Parts, to runfolder.Folder, run
 		return logError("join the record logs", err)
 	}
 	return nil
-}
-
-// joinStage adds the groups of a stage. The hashes of the shards' logs are in their manifests.
-func joinStage(
-	ctx context.Context, j *recordlog.Writer, all *shards.Parts, stage shards.Stage, scratch runfolder.Folder,
-) error {
-	return all.Walk(ctx, stage, string(scratch), func(shard int) (shards.Groups, error) {
-		folder, done := all.Built(stage, shard)
-		path := folder.Rel(filepath.Join(folder.Records(), recordlog.LogName))
-		return j.Join(folder.Records(), runfolder.Lookup(done.Files, path).XXH3)
-	})
 }

@@ -349,7 +349,7 @@ func (s Stage) takeBatches(x *shards.Output) error {
 		if !strings.HasPrefix(f.Path, in) {
 			continue
 		}
-		old, path := filepath.Join(string(x.Folder), f.Path), filepath.Join(string(s.Folder), f.Path)
+		old, path := x.Path(f), filepath.Join(string(s.Folder), f.Path)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			return err
 		}

@@ -33,16 +33,10 @@ func (in *Inputs) CheckDivisible() error {
 	return nil
 }
 
-// Shares are the inputs of a run, divided among shards.
-type Shares struct {
-	Inputs []source.Input
-	Shards []shards.Shard
-	Notes  []string // remarks for the user
-}
-
 // cutter reads the inputs and cuts them at example boundaries into shards of roughly equal size.
 type cutter struct {
-	Shares
+	*shards.Plan
+	notes  []string // remarks for the user
 	in     *Inputs
 	to     shards.Folder
 	tell   func(stage.Progress)
@@ -57,14 +51,14 @@ type cutter struct {
 	failed error             // error from storing an id or a file of ids
 }
 
-// Divide divides the inputs into a number of shards or, if that is 0, into shards of roughly the given number of bytes.
-// It writes files of example ids to the plan's folder.
+// Divide adds to a plan the inputs, divided into a number of shards or, if that is 0, into shards of roughly the given
+// number of bytes. It writes files of example ids to the plan's folder, and returns remarks for the user.
 func (in *Inputs) Divide(
-	ctx context.Context, number int, bytes int64, to shards.Folder, tell func(stage.Progress),
-) (*Shares, error) {
-	c := &cutter{in: in, to: to, tell: tell, number: number}
+	ctx context.Context, number int, bytes int64, p *shards.Plan, to shards.Folder, tell func(stage.Progress),
+) ([]string, error) {
+	c := &cutter{Plan: p, in: in, to: to, tell: tell, number: number}
 	err := c.cut(ctx, bytes)
-	return &c.Shares, err
+	return c.notes, err
 }
 
 // cut reads the inputs and fills in c.Inputs and c.Shards.
@@ -215,7 +209,7 @@ func (c *cutter) endInput(k int, input source.Input, whole string) error {
 	c.Inputs = append(c.Inputs, input)
 	place := c.before + c.in.Began[k].Size
 	if share := c.total / int64(c.number); whole != "" && c.in.Began[k].Size > share+share/2 {
-		c.Notes = append(c.Notes, fmt.Sprintf("the input %s stays in one shard, which is larger than the others: "+
+		c.notes = append(c.notes, fmt.Sprintf("the input %s stays in one shard, which is larger than the others: "+
 			"%s", c.in.paths[k], whole))
 	}
 	return c.endFull(place)
