@@ -75,8 +75,7 @@ func (k *check) source(ctx context.Context, b *config.Block) {
 	before := len(k.found)
 	for _, p := range f.Paths(b.Config) {
 		if objects.Is(p) && f.Open != nil { // the run reads the input from object storage
-			var bad *objects.Error
-			if err := objects.Check(p); errors.As(err, &bad) {
+			if bad, ok := errors.AsType[*objects.Error](objects.Check(p)); ok {
 				k.report(config.CodeRemote, fmt.Sprintf("%s %s: %s", theInput, bad.Path, bad.What), clause(bad.Help),
 					b.Section, b.Name, "path")
 			}
