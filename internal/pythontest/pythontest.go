@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/nat-go/nat-go/internal/lists"
 )
 
 // Need returns a python3 that runs check, a line of Python such as "import jinja2, tokenizers", without failing. If
@@ -238,12 +240,7 @@ func run(program string, args ...string) error {
 
 // runAll runs programs until one fails.
 func runAll(commands [][]string) error {
-	for _, args := range commands {
-		if err := run(args[0], args[1:]...); err != nil {
-			return err
-		}
-	}
-	return nil
+	return lists.Each(commands, func(args []string) error { return run(args[0], args[1:]...) })
 }
 
 // Package returns the environment variable that lets Python find this checkout's natgo package. root is the

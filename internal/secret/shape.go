@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"unicode"
+
+	"github.com/nat-go/nat-go/internal/lists"
 )
 
 // secretWords are the endings of names whose values are secrets.
@@ -156,11 +158,8 @@ func Shape(s string) string {
 }
 
 // spansIn returns the byte ranges [from, to) of possible secrets, in order and disjoint.
-func spansIn(s string) (out [][2]int) {
-	for _, p := range Find(s) {
-		out = append(out, [2]int{p.From, p.To})
-	}
-	return merge(out)
+func spansIn(s string) [][2]int {
+	return merge(lists.Map(Find(s), func(p Place) [2]int { return [2]int{p.From, p.To} }))
 }
 
 // merge sorts spans and joins touching ones.
@@ -395,13 +394,10 @@ func OfSetting(key, value string) []string {
 		return []string{value}
 	}
 	list := OfAddress(value)
-	for _, p := range Find(value) {
-		list = append(list, value[p.From:p.To])
+	list = append(list, lists.Map(Find(value), func(p Place) string { return value[p.From:p.To] })...)
+	if !hinted(value) {
+		return list
 	}
-	if hinted(value) {
-		for _, span := range plain(value, given(), assigned()) {
-			list = append(list, value[span[0]:span[1]])
-		}
-	}
-	return list
+	found := plain(value, given(), assigned())
+	return append(list, lists.Map(found, func(span [2]int) string { return value[span[0]:span[1]] })...)
 }

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/nat-go/nat-go/internal/lists"
 )
 
 //go:embed tokens.txt
@@ -52,10 +54,7 @@ const Context = "secret"
 
 // Classes lists the classes that a Place can have.
 func Classes() []string {
-	all := []string{Context, "private_key"}
-	for _, t := range tokens() {
-		all = append(all, t.class)
-	}
+	all := append(lists.Map(tokens(), func(t token) string { return t.class }), Context, "private_key")
 	slices.Sort(all)
 	return slices.Compact(all)
 }

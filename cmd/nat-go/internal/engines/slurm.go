@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
@@ -47,13 +48,9 @@ func (s Slurm) Files(r Run) ([]File, error) {
 }
 
 func (s Slurm) variables(r Run) *pyvalue.Dict {
-	var options []pyvalue.Value
-	for _, o := range s.Options {
-		options = append(options, pyvalue.Str(o))
-	}
 	return r.variables(s.Needs, quoteShell, values{
 		"natgo": pyvalue.Str(quoteShell(s.NatGo)), "time": pyvalue.Str(s.Time),
-		"at_once": pyvalue.Int(int64(s.AtOnce)), "options": pyvalue.NewList(options),
+		"at_once": pyvalue.Int(int64(s.AtOnce)), "options": pyvalue.NewList(lists.Map(s.Options, pyvalue.Str)),
 		"per_task": pyvalue.Int(int64((r.Shards + s.ArraySize - 1) / s.ArraySize)),
 	})
 }

@@ -161,10 +161,8 @@ func (t *Try) Run(ctx context.Context, p *host.Plugin, w, wrong io.Writer) error
 	if err != nil {
 		return exit.With(exit.Usage, err)
 	}
-	for _, d := range drops {
-		if err := plugins.PrintDrop(w, d); err != nil {
-			return err
-		}
+	if err := plugins.PrintDrops(w, drops); err != nil {
+		return err
 	}
 	results, err := host.Build(ctx, p, t.Builder, t.Settings, groups)
 	if _, ok := errors.AsType[*host.ConfigError](err); ok {
