@@ -143,7 +143,6 @@ func newShardPlanCmd(commitBytes int64) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan [FILE ...] [--config-file FILE] (--shards N | --shard-bytes BYTES)",
 		Short: "Decide what each shard builds",
-		Args:  cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, files []string) error {
 			flags.complete(cmd, files)
 			var err error
