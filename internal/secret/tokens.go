@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/nat-go/nat-go/internal/lazy"
 	"github.com/nat-go/nat-go/internal/lists"
 )
 
@@ -62,7 +63,7 @@ func Classes() []string {
 // finder returns a finder for a token.
 func (t *token) finder() finder {
 	return finder{
-		hints: t.hints, re: compiled(t.pattern), window: t.window,
+		hints: t.hints, re: lazy.Regexp(t.pattern), window: t.window,
 		place: func(s string, m []int) (Place, bool) {
 			from, to := matched(m)
 			return Place{from, to, t.class}, t.fits(s, from, to)

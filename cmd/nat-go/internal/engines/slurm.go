@@ -1,11 +1,10 @@
 package engines
 
 import (
-	"regexp"
 	"strings"
-	"sync"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/internal/lazy"
 	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
@@ -21,9 +20,7 @@ type Slurm struct {
 }
 
 // plainTime matches time limits in sbatch's notation, such as 90 (minutes), 4:00:00 or 2-12.
-var plainTime = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(\d+-)?\d+(:\d\d){0,2}$`)
-})
+var plainTime = lazy.Regexp(`^(\d+-)?\d+(:\d\d){0,2}$`)
 
 // Files returns submit.sh and a batch script for each step.
 func (s Slurm) Files(r Run) ([]File, error) {
