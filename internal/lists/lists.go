@@ -20,6 +20,16 @@ func Each[T any](list []T, f func(T) error) error {
 	return nil
 }
 
+// Unique returns the different items of a list, in the order in which they first occur.
+func Unique[T comparable](list []T) (out []T) {
+	for _, x := range list {
+		if !slices.Contains(out, x) {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
 // Find returns the first item for which is returns true.
 func Find[T any](list []T, is func(T) bool) (x T, ok bool) {
 	if i := slices.IndexFunc(list, is); i >= 0 {

@@ -26,6 +26,15 @@ func TestFind(t *testing.T) {
 	}
 }
 
+func TestUnique(t *testing.T) {
+	if got := Unique([]int{3, 1, 3, 2, 1}); !slices.Equal(got, []int{3, 1, 2}) {
+		t.Error(got)
+	}
+	if got := Unique([]int{}); got != nil {
+		t.Errorf("%#v", got)
+	}
+}
+
 func TestEach(t *testing.T) {
 	failure := errors.New("two")
 	var seen []int

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/nat-go/nat-go/internal/lists"
 )
 
 // web is a file server. at.bucket is the server's host, and at.key is the file's path on the server.
@@ -47,11 +49,7 @@ func (s *Storage) hub(at place) (place, error) {
 }
 
 func escapePath(p string) string {
-	parts := strings.Split(p, "/")
-	for i := range parts {
-		parts[i] = url.PathEscape(parts[i])
-	}
-	return strings.Join(parts, "/")
+	return strings.Join(lists.Map(strings.Split(p, "/"), url.PathEscape), "/")
 }
 
 func (c *web) address(at place) string {

@@ -166,8 +166,8 @@ func Groups(
 	return groups, drops, nil
 }
 
-// Findings adds codes to a plugin's findings about a builder's settings. Their pointers are relative to the builder's
-// block.
+// Findings adds codes to what a builder or plugin found in a builder's settings. Their pointers are relative to the
+// builder's block.
 func Findings(fs []finding.Finding) []finding.Finding {
 	for i := range fs {
 		fs[i].Code = cmp.Or(fs[i].Code, config.CodeRefused)
