@@ -43,13 +43,10 @@ func (s *Storage) hub(at place) (place, error) {
 		return at, err
 	}
 	revision = strings.ReplaceAll(revision, "%2F", "/") // the hub's own client escapes a slash in a branch this way
+	file := strings.Join(lists.Map(strings.Split(parts[2], "/"), url.PathEscape), "/")
 	key := strings.TrimPrefix(u.Path+"/", "/") +
-		"datasets/" + parts[0] + "/" + name + "/resolve/" + url.PathEscape(revision) + "/" + escapePath(parts[2])
+		"datasets/" + parts[0] + "/" + name + "/resolve/" + url.PathEscape(revision) + "/" + file
 	return place{scheme: schemeHF, bucket: u.Scheme + "://" + u.Host, key: key}, nil
-}
-
-func escapePath(p string) string {
-	return strings.Join(lists.Map(strings.Split(p, "/"), url.PathEscape), "/")
 }
 
 func (c *web) address(at place) string {
