@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/nat-go/nat-go/builders/internal/evidence"
+	"github.com/nat-go/nat-go/internal/lazy"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
@@ -181,13 +182,7 @@ func contentOf(text string) *content {
 	})}
 }
 
-// lazy returns a regular expression that is compiled on first use. Processes that serve other builders then don't
-// compile it at startup.
-func lazy(expr string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
-}
-
-var transientText = lazy(`(?i)\btimed[ -]out\b|\bdeadline (?:was )?exceeded\b|\btime-?out ?(?:error|exception|` +
+var transientText = lazy.Regexp(`(?i)\btimed[ -]out\b|\bdeadline (?:was )?exceeded\b|\btime-?out ?(?:error|exception|` +
 	`expired)|\b(?:connection|connect|read|request|gateway|operation|execution|tool|server) time-?out\b|` +
 	`^(?:error: ?)?time-?out\W*$|` +
 	`\bETIMEDOUT\b|\bECONNRESET\b|\bECONNREFUSED\b|\bconnection (?:was )?(?:reset|refused|aborted|closed)\b|` +

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/builders/internal/evidence"
+	"github.com/nat-go/nat-go/internal/lazy"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -200,7 +201,7 @@ func (d *detector) toldAt(t *trace, turn, at int, of told) {
 	t.failures = append(t.failures, f)
 }
 
-var regrets = lazy(`(?i)\b(?:sorry|apologi[sz]e|apologies|unfortunately|seems? (?:that )?(?:there (?:is|was)|` +
+var regrets = lazy.Regexp(`(?i)\b(?:sorry|apologi[sz]e|apologies|unfortunately|seems? (?:that )?(?:there (?:is|was)|` +
 	`the .{1,40} failed)|did(?:n't| not) work|failed|an error|let me (?:try|fix|correct)|try again|my mistake)\b`)
 
 // supports reports whether the agent's next turn treats a result as a failure by apologising or calling the same tool

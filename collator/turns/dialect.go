@@ -1,12 +1,11 @@
 package turns
 
 import (
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/nat-go/nat-go/collator/internal/prefix"
+	"github.com/nat-go/nat-go/internal/lazy"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/chat/template"
 	"github.com/nat-go/nat-go/ttc/json"
@@ -57,16 +56,11 @@ var switches = []string{"enable_thinking", "thinking"}
 
 var (
 	// emptyThought matches an empty think block, for templates without a switch to detect it.
-	emptyThought = pattern(`<(think|thinking|thought|reasoning)>\s*</(?:think|thinking|thought|reasoning)>\s*`)
+	emptyThought = lazy.Regexp(`<(think|thinking|thought|reasoning)>\s*</(?:think|thinking|thought|reasoning)>\s*`)
 	// closedThought matches the end tag of a reasoning block at the start of a turn.
-	closedThought = pattern(`^\s*</(?:[a-z]+:)?(?:think|thinking|thought|reasoning)>`)
-	openThought   = pattern(`<(think|thinking|thought|reasoning)>`)
+	closedThought = lazy.Regexp(`^\s*</(?:[a-z]+:)?(?:think|thinking|thought|reasoning)>`)
+	openThought   = lazy.Regexp(`<(think|thinking|thought|reasoning)>`)
 )
-
-// pattern compiles an expression when it is first used.
-func pattern(expr string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
-}
 
 func say(role, text string) chat.Message {
 	return chat.Message{Role: role, Form: chat.Text, Text: text}

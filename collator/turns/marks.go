@@ -4,6 +4,8 @@ import (
 	"iter"
 	"slices"
 	"strings"
+
+	"github.com/nat-go/nat-go/internal/lazy"
 )
 
 // marks finds special tokens in text. Without a tokenizer, any text that looks like a special token counts as one.
@@ -14,7 +16,7 @@ type marks struct {
 }
 
 // looks matches text that looks like a special token.
-var looks = pattern(`<[^\s<>]{1,64}>|\[/?[A-Z_]{2,32}\]|\[\|[^\s\[\]|]{1,64}\|\]|\[e~\[|\]~b\]`)
+var looks = lazy.Regexp(`<[^\s<>]{1,64}>|\[/?[A-Z_]{2,32}\]|\[\|[^\s\[\]|]{1,64}\|\]|\[e~\[|\]~b\]`)
 
 func newMarks(tokens []string) *marks {
 	m := &marks{tokens: map[string]bool{}}

@@ -21,7 +21,7 @@ func TestHintEffects(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED: needs a build of the program; run without -short")
 	}
-	py := pythontest.Torch(t)
+	py := withTorch(t)
 	bin := filepath.Join(t.TempDir(), "nat-go")
 	if out, err := exec.Command("go", "build", "-tags", "tokenizers,grpcnotrace,validator_novalidatefn", "-o", bin,
 		"../../cmd/nat-go").

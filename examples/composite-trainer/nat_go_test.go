@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/nat-go/nat-go/internal/oracletest"
-	"github.com/nat-go/nat-go/internal/pythontest"
 	"github.com/nat-go/nat-go/internal/tokenizertest"
 )
 
@@ -22,7 +21,7 @@ func TestOnRuns(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED: training takes half a minute; run without -short")
 	}
-	pythontest.Torch(t)
+	withTorch(t)
 	bin, work, natGo := program(t)
 	finetune := func(id, tokenizer string, more ...string) {
 		args := []string{

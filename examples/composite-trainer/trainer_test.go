@@ -3,6 +3,7 @@ package trainer_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -17,6 +18,27 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
+// withTorch returns a Python with torch, safetensors and numpy. If NATGO_REQUIRE names torch and only safetensors is
+// missing, as with Debian's python3-torch, it sets up a virtual environment for it in the user's cache. torch itself is
+// not downloaded, because the package index's wheel for Linux pulls in gigabytes of CUDA.
+func withTorch(t *testing.T) string {
+	t.Helper()
+	const without = "no python3 with torch, safetensors and numpy; NATGO_REQUIRE=torch makes that a failure"
+	return pythontest.Found(t, torch, without)
+}
+
+var torches = []string{"python3", "/usr/bin/python3"}
+
+var torch = pythontest.Prepared("torch", "import torch, numpy, safetensors.torch", torches,
+	func(env, need string) error {
+		base := pythontest.First("import torch, numpy", torches...)
+		if base == "" {
+			return errors.New("NATGO_REQUIRE names torch, but no python3 has torch and numpy: " +
+				"install python3-torch or a CPU build of torch")
+		}
+		return pythontest.Create(env, need, base, []string{"--system-site-packages"}, "safetensors")
+	})
+
 func run(t *testing.T, args ...string) string {
 	t.Helper()
 	return runWith(t, nil, args...)
@@ -24,7 +46,7 @@ func run(t *testing.T, args ...string) string {
 
 func runWith(t *testing.T, env []string, args ...string) string {
 	t.Helper()
-	py := pythontest.Torch(t)
+	py := withTorch(t)
 	cmd := exec.Command(py, args...)
 	cmd.Env = append(append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "OMP_NUM_THREADS=1",
 		pythontest.Package(t, "../..")), env...)

@@ -2,7 +2,6 @@ package durable
 
 import (
 	"bufio"
-	"bytes"
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
@@ -173,21 +172,16 @@ var errAborted = errors.New("aborted")
 
 // Save durably writes a file with the content that fill writes. If fill fails, the file is not created.
 func Save(path string, fill func(io.Writer) error) error {
-	f, err := Create(path)
-	if err != nil {
-		return err
-	}
-	defer f.Abort()
-	if err := fill(f); err != nil {
-		return err
-	}
-	return f.Commit()
+	return write(Create, path, fill, (*File).Commit)
+}
+
+// SaveOutput is like Save, but for a path given by the user; see output.
+func SaveOutput(path string, fill func(io.Writer) error) error {
+	return write(output, path, fill, (*File).Commit)
 }
 
 // WriteFile writes a whole small file.
-func WriteFile(path string, data []byte) error {
-	return write(Create, path, bytes.NewReader(data), (*File).Commit)
-}
+func WriteFile(path string, data []byte) error { return Save(path, content(data)) }
 
 // WriteJSON is like WriteFile, but writes a value as indented JSON.
 func WriteJSON(path string, v any) error {
@@ -201,46 +195,50 @@ func WriteJSON(path string, v any) error {
 // WriteMember is like WriteFile, but doesn't sync the folder. After writing all files in a folder, the caller must call
 // SyncDir.
 func WriteMember(path string, data []byte) error {
-	return write(Create, path, bytes.NewReader(data), func(f *File) error { return f.rename(true) })
+	return write(Create, path, content(data), func(f *File) error { return f.rename(true) })
 }
 
 // Note is like WriteFile, but doesn't wait for the disk; see CommitUnsynced.
 func Note(path string, data []byte) error {
-	return write(Create, path, bytes.NewReader(data), (*File).CommitUnsynced)
+	return write(Create, path, content(data), (*File).CommitUnsynced)
 }
 
-// WriteOutput is like WriteFile, but for a path given by the user; see Output.
-func WriteOutput(path string, data []byte) error { return copyOutput(path, bytes.NewReader(data)) }
+// WriteOutput is like WriteFile, but for a path given by the user; see output.
+func WriteOutput(path string, data []byte) error { return SaveOutput(path, content(data)) }
 
-// copyOutput copies r to a path given by the user; see Output.
-func copyOutput(path string, r io.Reader) error { return write(Output, path, r, (*File).Commit) }
-
-// CopyFile copies a file to a path given by the user; see Output.
+// CopyFile copies a file to a path given by the user; see output.
 func CopyFile(path, from string) error {
 	in, err := Open(from)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	return copyOutput(path, in)
+	return SaveOutput(path, func(w io.Writer) error { _, err := io.Copy(w, in); return err })
 }
 
-func write(create func(string) (*File, error), path string, r io.Reader, commit func(*File) error) error {
+// content returns a function that writes data.
+func content(data []byte) func(io.Writer) error {
+	return func(w io.Writer) error { _, err := w.Write(data); return err }
+}
+
+func write(
+	create func(string) (*File, error), path string, fill func(io.Writer) error, commit func(*File) error,
+) error {
 	f, err := create(path)
 	if err != nil {
 		return err
 	}
-	if _, err := io.Copy(f, r); err != nil {
-		f.Abort()
+	defer f.Abort()
+	if err := fill(f); err != nil {
 		return err
 	}
 	return commit(f)
 }
 
-// Output starts the file at a path given by the user. If it is a link, the link is kept and its target is replaced. A
+// output starts the file at a path given by the user. If it is a link, the link is kept and its target is replaced. A
 // file that isn't regular, such as a device or a pipe, is written to directly, as is an open file named by its
 // descriptor, such as /dev/stdout. A replaced file keeps its permissions.
-func Output(path string) (*File, error) {
+func output(path string) (*File, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		target, err := Linked(path)

@@ -138,8 +138,7 @@ func appendArguments(b []byte, call *chat.ToolCall) []byte {
 	if call.Parsed.Kind() != json.Object {
 		return appendText(append(b, 's'), call.Arguments)
 	}
-	c := call.Parsed.Cursor()
-	return appendValue(b, &c)
+	return appendValue(b, new(call.Parsed.Cursor()))
 }
 
 // appendValue appends a JSON value without white space and without the escapes of its strings. Keys keep their order.

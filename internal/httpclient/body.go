@@ -51,15 +51,14 @@ func (b Bytes) Open() (io.ReadCloser, error) { return io.NopCloser(bytes.NewRead
 
 // File is a body with a part of a file as its content.
 type File struct {
-	Path        string
-	Offset      int64
-	Length      int64
-	ContentType string
-	Progress    func(done int64) // called as bytes are read; may be nil
+	Path     string
+	Offset   int64
+	Length   int64
+	Progress func(done int64) // called as bytes are read; may be nil
 }
 
-// Type returns the content type.
-func (f File) Type() string { return f.ContentType }
+// Type returns "", because the content may be of any type.
+func (f File) Type() string { return "" }
 
 // Size returns the number of bytes.
 func (f File) Size() int64 { return f.Length }

@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
+
+	"github.com/nat-go/nat-go/internal/lazy"
 )
 
 // Reply is a service's response to a request.
@@ -145,7 +145,7 @@ func validation(list []any) string {
 
 // titleTag matches the title of an HTML page. It is compiled on first use, because compiling its counted repetition
 // is slow.
-var titleTag = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?is)<title[^>]*>(.{0,200}?)</title>`) })
+var titleTag = lazy.Regexp(`(?is)<title[^>]*>(.{0,200}?)</title>`)
 
 func (r *Reply) title() string {
 	if m := titleTag().FindSubmatch(r.Body); m != nil {

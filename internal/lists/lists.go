@@ -11,6 +11,26 @@ func Map[T, U any](list []T, f func(T) U) (out []U) {
 	return out
 }
 
+// Each calls f for the items of a list, in order, and returns the first error. f isn't called for the items after it.
+func Each[T any](list []T, f func(T) error) error {
+	for _, x := range list {
+		if err := f(x); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Unique returns the different items of a list, in the order in which they first occur.
+func Unique[T comparable](list []T) (out []T) {
+	for _, x := range list {
+		if !slices.Contains(out, x) {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
 // Find returns the first item for which is returns true.
 func Find[T any](list []T, is func(T) bool) (x T, ok bool) {
 	if i := slices.IndexFunc(list, is); i >= 0 {

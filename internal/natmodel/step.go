@@ -45,8 +45,7 @@ var eventTypes = func() map[string]string {
 // ParseStep checks a step as NAT's IntermediateStep model does; its error is a *fieldError. The last of duplicate keys
 // wins, as in Python.
 func ParseStep(raw json.Raw) (Step, error) {
-	c := raw.Cursor()
-	return ReadStep(&c)
+	return ReadStep(new(raw.Cursor()))
 }
 
 // ReadStep is ParseStep for the value at c, and moves c past the value. It parses each part that it needs directly,

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/nat-go/nat-go/internal/lists"
 )
 
 // web is a file server. at.bucket is the server's host, and at.key is the file's path on the server.
@@ -41,17 +43,10 @@ func (s *Storage) hub(at place) (place, error) {
 		return at, err
 	}
 	revision = strings.ReplaceAll(revision, "%2F", "/") // the hub's own client escapes a slash in a branch this way
+	file := strings.Join(lists.Map(strings.Split(parts[2], "/"), url.PathEscape), "/")
 	key := strings.TrimPrefix(u.Path+"/", "/") +
-		"datasets/" + parts[0] + "/" + name + "/resolve/" + url.PathEscape(revision) + "/" + escapePath(parts[2])
+		"datasets/" + parts[0] + "/" + name + "/resolve/" + url.PathEscape(revision) + "/" + file
 	return place{scheme: schemeHF, bucket: u.Scheme + "://" + u.Host, key: key}, nil
-}
-
-func escapePath(p string) string {
-	parts := strings.Split(p, "/")
-	for i := range parts {
-		parts[i] = url.PathEscape(parts[i])
-	}
-	return strings.Join(parts, "/")
 }
 
 func (c *web) address(at place) string {

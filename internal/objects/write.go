@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -137,10 +136,8 @@ func (s *Storage) CanCreate(ctx context.Context, path string) error {
 	if tried {
 		return known
 	}
-	var random [8]byte
-	_, _ = rand.Read(random[:]) // rand.Read never fails
 	probe := at
-	probe.key += ".nat-go-probe-" + hex.EncodeToString(random[:])
+	probe.key += ".nat-go-probe-" + rand.Text()
 	put := func(onlyNew bool) error {
 		return s.try(ctx, path, "write a temporary object next to this one", func(ctx context.Context) error {
 			return to.put(ctx, probe, []byte("nat-go\n"), onlyNew)

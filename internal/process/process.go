@@ -261,9 +261,7 @@ func (p *Process) Kill(cause error) {
 	if p.reaped {
 		return
 	}
-	if p.cause == nil {
-		p.cause = cause
-	}
+	p.cause = cmp.Or(p.cause, cause)
 	// Kill everything that can be found now, because some processes can be found only while their parent is running.
 	// Processes missed here are killed after the program has ended.
 	tree := p.tree()

@@ -3,7 +3,6 @@ package process
 import (
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"os"
 	"slices"
 	"strings"
@@ -15,11 +14,7 @@ import (
 const markVariable = "NATGO_PROCESS"
 
 // NewMark returns a unique mark.
-func NewMark() string {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // rand.Read never fails
-	return hex.EncodeToString(b[:])
-}
+func NewMark() string { return rand.Text() }
 
 // withMarks returns env with markVariable set to this program's own marks, followed by the given marks.
 func withMarks(env []string, marks ...string) []string {

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/nat-go/nat-go/internal/lists"
 )
 
 // Need returns a python3 that runs check, a line of Python such as "import jinja2, tokenizers", without failing. If
@@ -47,44 +49,16 @@ func Required(what string) bool {
 	return slices.Contains(strings.Split(os.Getenv("NATGO_REQUIRE"), ","), what)
 }
 
-// Version returns a Python of the given version, such as 3.10, from PATH or from pyenv. Without one the test is skipped
-// or, if NATGO_REQUIRE names pythons, fails.
-func Version(t testing.TB, version string) string {
-	t.Helper()
-	Long(t, "nothing was tried with Python "+version)
-	root := os.Getenv("PYENV_ROOT")
-	if home, err := os.UserHomeDir(); root == "" && err == nil {
-		root = filepath.Join(home, ".pyenv")
-	}
-	candidates, _ := filepath.Glob(filepath.Join(root, "versions", version+".*", "bin", "python3"))
-	check := fmt.Sprintf("import sys, venv; assert '%%d.%%d' %% sys.version_info[:2] == '%s'", version)
-	if path := first(check, append([]string{"python" + version}, candidates...)...); path != "" {
-		return path
-	}
-	if Required("pythons") {
-		t.Fatalf("NATGO_REQUIRE names pythons, but Python %s is missing", version)
-	}
-	t.Skipf("SKIPPED: no Python %s, so nothing was tried with it; NATGO_REQUIRE=pythons makes that a failure", version)
-	return ""
-}
-
-// Torch returns a Python with torch, safetensors and numpy. If NATGO_REQUIRE names torch and only safetensors is
-// missing, as with Debian's python3-torch, it sets up a virtual environment for it in the user's cache. torch itself is
-// not downloaded, because the package index's wheel for Linux pulls in gigabytes of CUDA.
-func Torch(t testing.TB) string {
-	t.Helper()
-	return found(t, torch, "no python3 with torch, safetensors and numpy; NATGO_REQUIRE=torch makes that a failure")
-}
-
 // TRL returns a Python with TRL: NATGO_TRAINER_PYTHON, python3, or, if NATGO_REQUIRE names trl, a virtual environment
 // set up for it in the user's cache, including torch from the package index.
 func TRL(t testing.TB) string {
 	t.Helper()
-	return found(t, trl, "no Python with trl, peft and datasets, so nothing was tested against TRL; "+
+	return Found(t, trl, "no Python with trl, peft and datasets, so nothing was tested against TRL; "+
 		"NATGO_REQUIRE=trl sets one up (some GB), NATGO_TRAINER_PYTHON names one")
 }
 
-func found(t testing.TB, find func() (string, error), without string) string {
+// Found returns the Python that find finds, or skips the test. without completes the message by saying what is missing.
+func Found(t testing.TB, find func() (string, error), without string) string {
 	t.Helper()
 	Long(t, "nothing is tested against Python")
 	path, err := find()
@@ -97,34 +71,23 @@ func found(t testing.TB, find func() (string, error), without string) string {
 	return path
 }
 
-// prepared returns a function that finds, once, a Python that runs need: one of pythons, in which environment variables
+// Prepared returns a function that finds, once, a Python that runs need: one of pythons, in which environment variables
 // are expanded, or that of a virtual environment in the user's cache. If there is none and NATGO_REQUIRE contains the
 // name, setUp makes that environment.
-func prepared(name, need string, pythons []string, setUp func(env, need string) error) func() (string, error) {
+func Prepared(name, need string, pythons []string, setUp func(env, need string) error) func() (string, error) {
 	return sync.OnceValues(func() (string, error) {
 		env := environment(name + "-env")
-		if path := first(need, append(pythons, inside(env))...); path != "" || !Required(name) {
+		if path := First(need, append(pythons, inside(env))...); path != "" || !Required(name) {
 			return path, nil
 		}
 		return inside(env), setUp(env, need)
 	})
 }
 
-var torches = []string{"python3", "/usr/bin/python3"}
-
-var torch = prepared("torch", "import torch, numpy, safetensors.torch", torches, func(env, need string) error {
-	base := first("import torch, numpy", torches...)
-	if base == "" {
-		return errors.New("NATGO_REQUIRE names torch, but no python3 has torch and numpy: " +
-			"install python3-torch or a CPU build of torch")
-	}
-	return create(env, need, base, []string{"--system-site-packages"}, "safetensors")
-})
-
-var trl = prepared("trl", "import torch, transformers, datasets, peft; from trl import DPOTrainer, SFTTrainer",
+var trl = Prepared("trl", "import torch, transformers, datasets, peft; from trl import DPOTrainer, SFTTrainer",
 	[]string{"$NATGO_TRAINER_PYTHON", "python3"}, func(env, need string) error {
 		packages := []string{"torch", "trl>=1.9,<2", "peft", "datasets", "accelerate", "safetensors"}
-		return create(env, need, "python3", nil, packages...)
+		return Create(env, need, "python3", nil, packages...)
 	})
 
 // Trainers returns a Python in which Axolotl 0.19 and ms-swift 4.6 prepare data: NATGO_TRAINERS_PYTHON or, if
@@ -133,11 +96,11 @@ var trl = prepared("trl", "import torch, transformers, datasets, peft; from trl 
 // ms-swift require, but data preparation works with them.
 func Trainers(t testing.TB) string {
 	t.Helper()
-	return found(t, trainers, "no Python with axolotl and ms-swift, so nothing was tested against their data preparation; "+
+	return Found(t, trainers, "no Python with axolotl and ms-swift, so nothing was tested against their data preparation; "+
 		"NATGO_REQUIRE=trl,trainers sets one up, NATGO_TRAINERS_PYTHON names one")
 }
 
-var trainers = prepared("trainers", "import axolotl.prompt_strategies.chat_template, swift.template, swift.dataset",
+var trainers = Prepared("trainers", "import axolotl.prompt_strategies.chat_template, swift.template, swift.dataset",
 	[]string{"$NATGO_TRAINERS_PYTHON"}, func(env, need string) error {
 		base, err := trl()
 		if err != nil || base == "" {
@@ -146,7 +109,7 @@ var trainers = prepared("trainers", "import axolotl.prompt_strategies.chat_templ
 		const here = "import sys, sysconfig, pathlib; p = sysconfig.get_path('purelib'); " +
 			"pathlib.Path(sys.argv[1], p.removeprefix(sys.prefix + '/'), 'trl.pth').write_text(p)"
 		packages := []string{"addict", "aiohttp", "colorama", "json-repair", "modelscope", "pillow"}
-		if err := create(env, "import addict", base, nil, packages...); err != nil {
+		if err := Create(env, "import addict", base, nil, packages...); err != nil {
 			return err
 		}
 		return runAll([][]string{
@@ -155,26 +118,6 @@ var trainers = prepared("trainers", "import axolotl.prompt_strategies.chat_templ
 			{inside(env), "-c", need},
 		})
 	})
-
-// Datasets3 returns a Python with Hugging Face datasets 3.6, the last version before JSON columns:
-// NATGO_DATASETS3_PYTHON or, if NATGO_REQUIRE names datasets3, a virtual environment set up for it in the user's
-// cache. Without such a Python, it logs a message and returns "", and the test continues with the current version.
-func Datasets3(t testing.TB) string {
-	t.Helper()
-	path, err := datasets3()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if path == "" {
-		t.Log("SKIPPED: no Python with datasets 3.6; NATGO_REQUIRE=datasets3 sets one up, " +
-			"NATGO_DATASETS3_PYTHON names one")
-	}
-	return path
-}
-
-var datasets3 = prepared("datasets3", "import datasets; assert datasets.__version__.startswith('3.6.')",
-	[]string{"$NATGO_DATASETS3_PYTHON"},
-	func(env, need string) error { return create(env, need, "python3", nil, "datasets==3.6.0") })
 
 // Builders returns a Python with the packages listed in a requirements file for builder plugins, in a virtual
 // environment that is created once.
@@ -189,7 +132,7 @@ func Builders(t testing.TB, requirements string) string {
 	if run(inside(env), "-c", "import grpc") == nil {
 		return inside(env)
 	}
-	err = create(env, "import grpc", "python3", nil, "--disable-pip-version-check", "-r", requirements)
+	err = Create(env, "import grpc", "python3", nil, "--disable-pip-version-check", "-r", requirements)
 	if err != nil && Required("python") {
 		t.Fatal(err)
 	} else if err != nil {
@@ -209,8 +152,8 @@ func environment(name string) string {
 
 func inside(env string) string { return filepath.Join(env, "bin", "python") }
 
-// create creates a virtual environment from base with packages in it, and checks that it runs need.
-func create(env, need, base string, flags []string, packages ...string) error {
+// Create creates a virtual environment from base with packages in it, and checks that it runs need.
+func Create(env, need, base string, flags []string, packages ...string) error {
 	return runAll([][]string{
 		slices.Concat([]string{base, "-m", "venv", "--clear"}, flags, []string{env}),
 		append([]string{inside(env), "-m", "pip", "install", "-q"}, packages...),
@@ -218,8 +161,8 @@ func create(env, need, base string, flags []string, packages ...string) error {
 	})
 }
 
-// first returns the path of the first Python that runs check, or "" if none does.
-func first(check string, pythons ...string) string {
+// First returns the path of the first Python that runs check, or "" if none does.
+func First(check string, pythons ...string) string {
 	for _, p := range pythons {
 		// A Python named without its folder searches PATH, which tests clear, for its own library.
 		if abs, err := exec.LookPath(os.ExpandEnv(p)); err == nil && run(abs, "-c", check) == nil {
@@ -238,12 +181,7 @@ func run(program string, args ...string) error {
 
 // runAll runs programs until one fails.
 func runAll(commands [][]string) error {
-	for _, args := range commands {
-		if err := run(args[0], args[1:]...); err != nil {
-			return err
-		}
-	}
-	return nil
+	return lists.Each(commands, func(args []string) error { return run(args[0], args[1:]...) })
 }
 
 // Package returns the environment variable that lets Python find this checkout's natgo package. root is the

@@ -2,11 +2,11 @@ package redact
 
 import (
 	"encoding/base64"
-	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"unicode/utf8"
+
+	"github.com/nat-go/nat-go/internal/lazy"
 )
 
 // invisible lists characters that aren't displayed: zero-width spaces and joiners, and the soft hyphen.
@@ -34,9 +34,7 @@ func visible(s string) (shown string, at []int) {
 }
 
 // percent matches a percent-encoded printable character or line break.
-var percent = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`%(?:0[AD]|[2-6][0-9A-Fa-f]|7[0-9A-Ea-e])`)
-})
+var percent = lazy.Regexp(`%(?:0[AD]|[2-6][0-9A-Fa-f]|7[0-9A-Ea-e])`)
 
 // unescapedAddress returns s without its percent-encoding, and the position in s of each returned byte. The positions
 // are nil if s isn't percent-encoded. A + counts as a space, as in forms, unless spaces are written as %20.

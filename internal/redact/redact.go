@@ -13,6 +13,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/nat-go/nat-go/internal/history"
+	"github.com/nat-go/nat-go/internal/lazy"
 	"github.com/nat-go/nat-go/internal/secret"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
@@ -369,9 +370,7 @@ func (r *Redactor) places(s, whole string) (out []found) {
 
 // escape matches an escape in JSON or in source code, which may itself be escaped any number of times, or a
 // terminal's colour sequence.
-var escape = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`\\+(?:[nrt"']|u[0-9a-fA-F]{4})|\x1b\[[0-9;]*[A-Za-z]`)
-})
+var escape = lazy.Regexp(`\\+(?:[nrt"']|u[0-9a-fA-F]{4})|\x1b\[[0-9;]*[A-Za-z]`)
 
 // unescaped returns s with each byte of its escapes replaced by white space.
 func unescaped(s string) string {

@@ -3,16 +3,18 @@ package secret
 import (
 	"slices"
 	"strings"
+
+	"github.com/nat-go/nat-go/internal/lazy"
 )
 
 var (
-	keyBegin = compiled(`-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----`)
-	keyEnd   = compiled(`-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----`)
+	keyBegin = lazy.Regexp(`-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----`)
+	keyEnd   = lazy.Regexp(`-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----`)
 	// keyStart matches the beginning of a private key in base64: RSA and EC keys, PKCS #8 with and without a password,
 	// and OpenSSH's keys. Certificates and public keys begin differently.
-	keyStart = compiled(`\b(?:MII(?:[BCEJ][A-Za-z0-9+/]{2}(?:IBAAK|gIBAAK|AIBAAK)|[A-Za-z0-9+/]{2}[QgAw]IBADANBgkqhkiG9w0)|MIG[A-Za-z0-9+/]{1,2}AgEAM|MHcCAQEE|MC4CAQAwBQYDK2Vw|b3BlbnNzaC1rZXktdjE)`)
+	keyStart = lazy.Regexp(`\b(?:MII(?:[BCEJ][A-Za-z0-9+/]{2}(?:IBAAK|gIBAAK|AIBAAK)|[A-Za-z0-9+/]{2}[QgAw]IBADANBgkqhkiG9w0)|MIG[A-Za-z0-9+/]{1,2}AgEAM|MHcCAQEE|MC4CAQAwBQYDK2Vw|b3BlbnNzaC1rZXktdjE)`)
 	// keyText matches base64 without gaps that is too long to be a word.
-	keyText = compiled(`[A-Za-z0-9+/]{16,}={0,2}`)
+	keyText = lazy.Regexp(`[A-Za-z0-9+/]{16,}={0,2}`)
 )
 
 const (

@@ -5,8 +5,10 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"unicode"
+
+	"github.com/nat-go/nat-go/internal/lazy"
+	"github.com/nat-go/nat-go/internal/lists"
 )
 
 // secretWords are the endings of names whose values are secrets.
@@ -39,7 +41,7 @@ func keyNames() (out []string) {
 // reports whether to search around a hint at [at, end); nil means always.
 func shape(pattern string, sure bool, minBytes int, fits func(s string, at, end int) bool, hints ...string) finder {
 	return finder{
-		hints: hints, re: compiled(pattern),
+		hints: hints, re: lazy.Regexp(pattern),
 		window: func(s string, at, end int) (w [2]int, ok bool) {
 			if fits != nil && !fits(s, at, end) {
 				return w, false
@@ -156,11 +158,8 @@ func Shape(s string) string {
 }
 
 // spansIn returns the byte ranges [from, to) of possible secrets, in order and disjoint.
-func spansIn(s string) (out [][2]int) {
-	for _, p := range Find(s) {
-		out = append(out, [2]int{p.From, p.To})
-	}
-	return merge(out)
+func spansIn(s string) [][2]int {
+	return merge(lists.Map(Find(s), func(p Place) [2]int { return [2]int{p.From, p.To} }))
 }
 
 // merge sorts spans and joins touching ones.
@@ -254,13 +253,8 @@ func Plain(v string) bool {
 	return len(v) < 8 && strings.Trim(v, "0123456789.") == ""
 }
 
-// compiled returns a function that compiles an expression on first use.
-func compiled(expression string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
-}
-
 // plainTokens matches variables whose values are language tokens or counts of them, or keys of tables and caches.
-var plainTokens = compiled(`(?i)(?:max|min|num|eos|bos|pad|unk|sep|cls|mask|stop|image|special|new|per|first|last|end|start|prompt)[_-]?tokens?=?$|(?:cache|primary|sort|partition|foreign|index|hash|row|id|dict|lookup|group)[_-]key=?$`)
+var plainTokens = lazy.Regexp(`(?i)(?:max|min|num|eos|bos|pad|unk|sep|cls|mask|stop|image|special|new|per|first|last|end|start|prompt)[_-]?tokens?=?$|(?:cache|primary|sort|partition|foreign|index|hash|row|id|dict|lookup|group)[_-]key=?$`)
 
 // ordinary reports whether a value can't be a secret, although the name in the text before it suggests one.
 func ordinary(before, v string) bool {
@@ -283,14 +277,14 @@ func IsReference(v string) bool {
 }
 
 // ofShell matches a variable in shell notation: $NAME.
-var ofShell = compiled(`^\$[A-Z_][A-Z0-9_]*$`)
+var ofShell = lazy.Regexp(`^\$[A-Z_][A-Z0-9_]*$`)
 
 var (
-	name = compiled(`(?i)` + words + `$|(?:access[_-]?key[_-]?id|_pat|bearer|authorization|cookie)$`)
+	name = lazy.Regexp(`(?i)` + words + `$|(?:access[_-]?key[_-]?id|_pat|bearer|authorization|cookie)$`)
 	// variable matches only upper case, as in environment variables, because a configuration key ending in _key may
 	// name a field.
-	variable  = compiled(`^[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*_(?:KEY|PASS|AUTH|SIG|DSN)$`)
-	namedKeys = compiled(`(?i)(?:openai|anthropic|wandb|hf|huggingface|aws|azure|gcp|google|nvidia|ngc|signing|encryption|ssh|deploy|master)[_-]?key$`)
+	variable  = lazy.Regexp(`^[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*_(?:KEY|PASS|AUTH|SIG|DSN)$`)
+	namedKeys = lazy.Regexp(`(?i)(?:openai|anthropic|wandb|hf|huggingface|aws|azure|gcp|google|nvidia|ngc|signing|encryption|ssh|deploy|master)[_-]?key$`)
 )
 
 // Named reports whether a name indicates that its value is a secret: `hf_token`, `OPENAI_KEY`, `password`.
@@ -300,20 +294,20 @@ func Named(key string) bool {
 }
 
 // flag matches a program's flag whose value is a secret.
-var flag = compiled(`(?i)^--?(?:[\w-]*[_-])?` + flagWords + `$`)
+var flag = lazy.Regexp(`(?i)^--?(?:[\w-]*[_-])?` + flagWords + `$`)
 
 // Flag reports whether a word on a command line indicates that the next word is a secret: `--token`.
 func Flag(word string) bool { return flag().MatchString(word) && !plainTokens().MatchString(word) }
 
 // given matches a flag and its secret value in one word (--api-key=value) or in a shell command line (`train --token
 // value`).
-var given = compiled(`(?i)(?:^|[\s"'])--?(?:[\w-]*[_-])?` + flagWords + `(?:=|[ \t]+)` + value)
+var given = lazy.Regexp(`(?i)(?:^|[\s"'])--?(?:[\w-]*[_-])?` + flagWords + `(?:=|[ \t]+)` + value)
 
 // assigned matches a variable set for a program: `HF_TOKEN=value train`.
-var assigned = compiled(`\b(?:[A-Z][A-Z0-9]*_)*(?:TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|(?:PG)?PASS|PWD|KEY|PAT|CREDENTIALS?)=` + value)
+var assigned = lazy.Regexp(`\b(?:[A-Z][A-Z0-9]*_)*(?:TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|(?:PG)?PASS|PWD|KEY|PAT|CREDENTIALS?)=` + value)
 
 // bearerToken matches a token, of any characters, after the word that names its scheme.
-var bearerToken = compiled(`\b(?:Bearer|bearer|BEARER)[ \t]+` + value)
+var bearerToken = lazy.Regexp(`\b(?:Bearer|bearer|BEARER)[ \t]+` + value)
 
 // minBearerToken is the minimum length in bytes at which a word after "Bearer" counts as a token.
 const minBearerToken = 6
@@ -328,7 +322,7 @@ func plainly(text string, m []int) (from, to int, ok bool) {
 }
 
 // keyed matches a setting with a secret value, such as `token: value`, anywhere in a configuration line.
-var keyed = compiled(`(?i)\b[\w-]*(?:` + words + `|(?:access[_-]?key[_-]?id|_key))["']?\s*[:= ]\s*("[^"]*"?|'[^']*'?|\{[^}]*\}?|\[[^\]]*\]?|[^\s,}\]#]+)`)
+var keyed = lazy.Regexp(`(?i)\b[\w-]*(?:` + words + `|(?:access[_-]?key[_-]?id|_key))["']?\s*[:= ]\s*("[^"]*"?|'[^']*'?|\{[^}]*\}?|\[[^\]]*\]?|[^\s,}\]#]+)`)
 
 // SpansOfSetting returns the byte ranges [from, to) of possible secrets in a configuration line, in order and
 // disjoint. Because the line is meant for display, where it is better to hide too much than too little, the value of
@@ -344,10 +338,10 @@ func SpansOfSetting(line string) [][2]int {
 	return merge(out)
 }
 
-var keyName = compiled(`[\w-]+`)
+var keyName = lazy.Regexp(`[\w-]+`)
 
 // listed matches a flag and its value in a list of words: ["--token", "value"].
-var listed = compiled(`(?i)["'\s\[,]--?(?:[\w-]*[_-])?` + flagWords + `["']?\s*,\s*` + value)
+var listed = lazy.Regexp(`(?i)["'\s\[,]--?(?:[\w-]*[_-])?` + flagWords + `["']?\s*,\s*` + value)
 
 // Setting reports whether the value of a setting, in a hand-written file, contains a secret. Unlike Find, it counts
 // the value of a flag named like a secret even if the value doesn't look random.
@@ -395,13 +389,10 @@ func OfSetting(key, value string) []string {
 		return []string{value}
 	}
 	list := OfAddress(value)
-	for _, p := range Find(value) {
-		list = append(list, value[p.From:p.To])
+	list = append(list, lists.Map(Find(value), func(p Place) string { return value[p.From:p.To] })...)
+	if !hinted(value) {
+		return list
 	}
-	if hinted(value) {
-		for _, span := range plain(value, given(), assigned()) {
-			list = append(list, value[span[0]:span[1]])
-		}
-	}
-	return list
+	found := plain(value, given(), assigned())
+	return append(list, lists.Map(found, func(span [2]int) string { return value[span[0]:span[1]] })...)
 }

@@ -7,6 +7,9 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/nat-go/nat-go/internal/lazy"
+	"github.com/nat-go/nat-go/internal/lists"
 )
 
 //go:embed tokens.txt
@@ -52,10 +55,7 @@ const Context = "secret"
 
 // Classes lists the classes that a Place can have.
 func Classes() []string {
-	all := []string{Context, "private_key"}
-	for _, t := range tokens() {
-		all = append(all, t.class)
-	}
+	all := append(lists.Map(tokens(), func(t token) string { return t.class }), Context, "private_key")
 	slices.Sort(all)
 	return slices.Compact(all)
 }
@@ -63,7 +63,7 @@ func Classes() []string {
 // finder returns a finder for a token.
 func (t *token) finder() finder {
 	return finder{
-		hints: t.hints, re: compiled(t.pattern), window: t.window,
+		hints: t.hints, re: lazy.Regexp(t.pattern), window: t.window,
 		place: func(s string, m []int) (Place, bool) {
 			from, to := matched(m)
 			return Place{from, to, t.class}, t.fits(s, from, to)

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/nat-go/nat-go/internal/lazy"
 )
 
 // Mask replaces a secret.
@@ -225,7 +227,7 @@ func forms(value string) []string {
 	return out
 }
 
-var percentEscape = compiled(`%[0-9A-F]{2}`)
+var percentEscape = lazy.Regexp(`%[0-9A-F]{2}`)
 
 func escaped(s string) []string {
 	asGo, ascii := strconv.Quote(s), strconv.QuoteToASCII(s)

@@ -66,24 +66,11 @@ func ReadAfter(f source.Factory, resume *source.Cursor, inputs []source.Input, p
 	}
 }
 
-// Sampled returns a source that reads the given number of bytes of each file, up to the end of the current entry.
-func Sampled(f source.Factory, bytes int64) source.Factory {
-	open := f.OpenAll
-	f.OpenAll = func(ctx context.Context, config any, paths []string, opt source.Options) (source.Source, error) {
-		opt.Sample = bytes
-		return open(ctx, config, paths, opt)
-	}
-	return f
-}
-
 // Write writes a file, creating its folder, and returns its path.
 func Write(t testing.TB, dir, name, text string) string {
 	t.Helper()
 	path := filepath.Join(dir, name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	return path

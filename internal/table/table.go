@@ -132,9 +132,8 @@ func (r *Reader) Next() (row any, err error) {
 	left := budget{maxRow, maxValues}
 	for _, c := range r.columns {
 		r.row, err = c.next(r.row, &left)
-		var large *LimitError
 		switch {
-		case errors.As(err, &large):
+		case errors.As(err, new(*LimitError)):
 			return nil, fmt.Errorf("row %d: %w", r.number+1, err)
 		case errors.Is(err, io.EOF):
 			return nil, broken(io.ErrUnexpectedEOF)
@@ -202,8 +201,7 @@ func (e *LimitError) Error() string { return e.What }
 // broken returns the error for a damaged file. It returns nil and a LimitError unchanged.
 func broken(what any) error {
 	if err, is := what.(error); is || what == nil {
-		var large *LimitError
-		if err == nil || errors.As(err, &large) {
+		if err == nil || errors.As(err, new(*LimitError)) {
 			return err
 		}
 	}

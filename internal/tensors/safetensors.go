@@ -14,6 +14,7 @@ import (
 	"unsafe"
 
 	"github.com/nat-go/nat-go/internal/durable"
+	"github.com/nat-go/nat-go/internal/lists"
 )
 
 // Limits on a file. The reference implementation accepts headers of 100 MB, whose names and shapes take many times as
@@ -105,12 +106,7 @@ func Write(w io.Writer, tensors []Tensor, metadata map[string]string) error {
 	if _, err := w.Write(header); err != nil {
 		return err
 	}
-	for _, t := range ordered {
-		if _, err := w.Write(t.Data); err != nil {
-			return err
-		}
-	}
-	return nil
+	return lists.Each(ordered, func(t Tensor) error { _, err := w.Write(t.Data); return err })
 }
 
 // layout returns the header for tensors whose data follows in the given order.

@@ -2,6 +2,7 @@ package terminal
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"io"
 	"os"
@@ -77,9 +78,7 @@ func (w *Writer) Err() error {
 }
 
 func (w *Writer) remember(err error) error {
-	if w.err == nil {
-		w.err = err
-	}
+	w.err = cmp.Or(w.err, err)
 	return err
 }
 

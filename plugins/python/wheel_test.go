@@ -160,13 +160,34 @@ func newestGlibc(t *testing.T, program []byte) (newest int) {
 	return newest
 }
 
+// pythonOf returns a Python of the given version, such as 3.10, from PATH or from pyenv. Without one the test is
+// skipped or, if NATGO_REQUIRE names pythons, fails.
+func pythonOf(t *testing.T, version string) string {
+	t.Helper()
+	pythontest.Long(t, "nothing was tried with Python "+version)
+	root := os.Getenv("PYENV_ROOT")
+	if home, err := os.UserHomeDir(); root == "" && err == nil {
+		root = filepath.Join(home, ".pyenv")
+	}
+	candidates, _ := filepath.Glob(filepath.Join(root, "versions", version+".*", "bin", "python3"))
+	check := fmt.Sprintf("import sys, venv; assert '%%d.%%d' %% sys.version_info[:2] == '%s'", version)
+	if path := pythontest.First(check, append([]string{"python" + version}, candidates...)...); path != "" {
+		return path
+	}
+	if pythontest.Required("pythons") {
+		t.Fatalf("NATGO_REQUIRE names pythons, but Python %s is missing", version)
+	}
+	t.Skipf("SKIPPED: no Python %s, so nothing was tried with it; NATGO_REQUIRE=pythons makes that a failure", version)
+	return ""
+}
+
 // TestWheelInEmptyEnvironments checks that in an empty environment of each Python, the wheel alone is enough for the
 // command, the package and its loader.
 func TestWheelInEmptyEnvironments(t *testing.T) {
 	path, batches := wheel(t), writeBatches(t)
 	for _, version := range []string{"3.10", "3.11", "3.12", "3.13"} {
 		t.Run(version, func(t *testing.T) {
-			base := pythontest.Version(t, version)
+			base := pythonOf(t, version)
 			env := filepath.Join(t.TempDir(), "env")
 			say := func(program string, args ...string) string {
 				t.Helper()

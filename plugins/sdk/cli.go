@@ -6,6 +6,9 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/internal/lists"
 )
 
 // commandLine runs the command line of a program that was started by hand, and returns the exit code.
@@ -68,10 +71,7 @@ func (p *Plugin) printDescription(w io.Writer) error {
 		Builders []builder `json:"builders"`
 	}{d.Name, d.Version, d.Minor, nil}
 	for _, b := range d.Builders {
-		var kinds []string
-		for _, k := range b.Kinds {
-			kinds = append(kinds, k.String())
-		}
+		kinds := lists.Map(b.Kinds, builders.Kind.String)
 		out.Builders = append(out.Builders, builder{
 			b.Name, b.Version, b.Stability, b.Doc, b.Unit.String(), kinds, b.RawSteps, b.ConfigSchema,
 		})

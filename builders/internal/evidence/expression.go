@@ -4,7 +4,8 @@ import (
 	"regexp"
 	"regexp/syntax"
 	"strings"
-	"sync"
+
+	"github.com/nat-go/nat-go/internal/lazy"
 )
 
 // expression is a regular expression that tries only the alternatives whose literals occur in the text. The expressions
@@ -25,7 +26,7 @@ type alternative struct {
 func newExpression(expr string) *expression {
 	x := &expression{Regexp: regexp.MustCompile(expr), fold: strings.Contains(expr, "(?i")}
 	for _, a := range split(expr) {
-		of := alternative{compiled: sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(a) })}
+		of := alternative{compiled: lazy.Regexp(a)}
 		if parsed, err := syntax.Parse(a, syntax.Perl); err == nil {
 			of.literals = x.literals(parsed)
 		}

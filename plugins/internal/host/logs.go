@@ -109,10 +109,9 @@ func (p *logPump) drain(r io.Reader, stream string) {
 
 // handleLine handles the result of reading a line.
 func (p *logPump) handleLine(line []byte, err error, stream string) {
-	var long *lines.TooLong
 	blank := 0
 	switch {
-	case errors.As(err, &long):
+	case errors.As(err, new(*lines.TooLong)):
 		p.line(fmt.Appendf(nil, "[cut] %v", err), stream)
 	case err == nil:
 		if line = bytes.TrimSuffix(line, []byte("\r")); len(line) > 0 {

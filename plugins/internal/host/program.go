@@ -2,6 +2,7 @@ package host
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -171,9 +172,7 @@ func (p *program) checkHandshake(line string) error {
 // fail records why the start failed and kills the process.
 func (p *program) fail(err error) {
 	p.mu.Lock()
-	if p.startErr == nil {
-		p.startErr = err
-	}
+	p.startErr = cmp.Or(p.startErr, err)
 	p.mu.Unlock()
 	p.kill(err)
 }
@@ -185,9 +184,7 @@ func (p *program) kill(why error) {
 	if within(p.done, 0) {
 		return
 	}
-	if p.killed == nil {
-		p.killed = why
-	}
+	p.killed = cmp.Or(p.killed, why)
 	if p.proc == nil {
 		p.finish(p.killed)
 		return

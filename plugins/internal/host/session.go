@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -194,10 +195,7 @@ func (s *Session) end(err error) error {
 	if cause := context.Cause(s.ctx); cause != nil && !errors.Is(cause, context.Canceled) {
 		return cause
 	}
-	if err == nil {
-		err = s.ctx.Err()
-	}
-	return err
+	return cmp.Or(err, s.ctx.Err())
 }
 
 // refuse completes a job by dropping its group.

@@ -29,11 +29,10 @@ func sampleGroups(n int, unit builders.Unit) []*ttc.Group {
 }
 
 func sampleExample(id, task string, row int) *ttc.Example {
-	reward := float64(row%5) / 4
 	ex := &ttc.Example{
 		ID: id, Task: task, Trial: fmt.Sprint(row), RawID: json.Raw(fmt.Sprintf("%q", id)),
 		Row: int64(row), File: "sample.jsonl", Offset: int64(row) * 1000,
-		Reward: &reward, Policy: "sample-model", Fidelity: ttc.IDsLogProbs,
+		Reward: new(float64(row%5) / 4), Policy: "sample-model", Fidelity: ttc.IDsLogProbs,
 		Sampling: &ttc.Sampling{Temperature: 0.7, TopP: 1},
 		Tools:    []chat.Tool{{Name: "search", Raw: json.Raw(`{"type":"function","function":{"name":"search","parameters":{"type":"object","properties":{"limit":{"type":"integer"}}}}}`)}},
 	}
@@ -47,18 +46,16 @@ func sampleExample(id, task string, row int) *ttc.Example {
 	say(1, "assistant", "", ttc.Yes)
 	ex.Graph.Nodes[2].Message.ToolCalls = []chat.ToolCall{{ID: "c1", Type: "function", Name: "search", Arguments: `{"limit":"many"}`, Parsed: json.Raw(`{"limit":"many"}`)}}
 	ex.Graph.Nodes[2].TokenIDs, ex.Graph.Nodes[2].LogProbs = []int32{1, 2, 3}, []float32{-0.1, -0.2, -0.3}
-	failed := true
 	say(2, "tool", "Error: limit must be an integer", ttc.No)
-	ex.Graph.Nodes[3].Message.ToolCallID, ex.Graph.Nodes[3].Error = "c1", &failed
+	ex.Graph.Nodes[3].Message.ToolCallID, ex.Graph.Nodes[3].Error = "c1", new(true)
 	say(3, "assistant", "It is forty-two.", ttc.Yes)
 	say(3, "assistant", "I don't know.", ttc.Yes)
 	for turn := range 2 {
 		for c := range 4 {
-			index := int64(turn)
 			ex.Candidates = append(ex.Candidates, ttc.Candidate{
 				Step:      "dpo_candidate_move",
 				Turn:      fmt.Sprintf("turn%d", turn),
-				TurnIndex: &index,
+				TurnIndex: new(int64(turn)),
 				Index:     int64(c),
 				Prompt:    ttc.Prompt{Text: fmt.Sprintf("What now, %s, at %d?", id, turn)},
 				Output:    fmt.Sprintf("Option %d of %s: %s", c, id, strings.Repeat("go on. ", c+1)),

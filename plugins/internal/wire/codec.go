@@ -61,15 +61,13 @@ const (
 
 func (p *framePool) Get(n int) *[]byte {
 	if n < smallFrame || n > keptFrame {
-		b := make([]byte, n)
-		return &b
+		return new(make([]byte, n))
 	}
 	if b, ok := p.pool.Get().(*[]byte); ok {
 		*b = (*b)[:n]
 		return b
 	}
-	b := make([]byte, n, keptFrame)
-	return &b
+	return new(make([]byte, n, keptFrame))
 }
 
 func (p *framePool) Put(b *[]byte) {

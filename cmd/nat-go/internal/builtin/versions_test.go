@@ -1,12 +1,14 @@
 package builtin
 
 import (
+	"context"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nat-go/nat-go/internal/sessiontest"
+	"github.com/nat-go/nat-go/ttc/source"
 )
 
 // TestVersions: what wrote a file is counted and, if it is newer than what was tried, reported once, however many
@@ -57,13 +59,23 @@ func TestVersions(t *testing.T) {
 	}
 }
 
+// sampled returns a source that reads the given number of bytes of each file, up to the end of the current entry.
+func sampled(f source.Factory, bytes int64) source.Factory {
+	open := f.OpenAll
+	f.OpenAll = func(ctx context.Context, config any, paths []string, opt source.Options) (source.Source, error) {
+		opt.Sample = bytes
+		return open(ctx, config, paths, opt)
+	}
+	return f
+}
+
 // TestSample reads a sample of each file: what is in it is read, nothing is reported as damaged, and the files that are
 // longer are counted.
 func TestSample(t *testing.T) {
 	for typ, good := range storedCalls() {
 		t.Run(typ, func(t *testing.T) {
 			factory, _ := Source(typ)
-			factory = sessiontest.Sampled(factory, int64(len(good)))
+			factory = sampled(factory, int64(len(good)))
 			dir := t.TempDir()
 			sessiontest.Write(t, dir, "long.jsonl", good+strings.Repeat("{\"x\":\"\xff\"}\n", 1000))
 			r := sessiontest.Read(t, factory, dir)

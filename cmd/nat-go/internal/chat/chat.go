@@ -59,9 +59,8 @@ func requests(in io.Reader, flush func() error, answer func(n int, line []byte, 
 	asked, refused := 0, 0
 	for text, err := range lines.Read(r, maxLine) {
 		asked++
-		var tooLong *lines.TooLong
 		switch {
-		case errors.As(err, &tooLong):
+		case errors.As(err, new(*lines.TooLong)):
 			err = &tokenizer.Error{
 				Code: tokenizer.CodeRequestTooLarge, Message: fmt.Sprintf("the line is longer than %d bytes", maxLine),
 			}
@@ -104,7 +103,6 @@ func appendRefusal(dst []byte, err error, placed bool) []byte {
 	code, text, line, column := "bad_request", err.Error(), 0, 0
 	var t *template.Error
 	var tok *tokenizer.Error
-	var lost *turns.NotFound
 	switch {
 	case errors.As(err, &t):
 		code, text, line, column = "template_refused", t.Class+": "+t.Text, t.Line, t.Column
@@ -116,7 +114,7 @@ func appendRefusal(dst []byte, err error, placed bool) []byte {
 		}
 	case errors.As(err, &tok):
 		code = tok.Code
-	case errors.As(err, &lost):
+	case errors.As(err, new(*turns.NotFound)):
 		code = "turn_not_found"
 	}
 	dst = json.AppendASCII(append(dst, `{"ok":false,"error":{"code":`...), code)

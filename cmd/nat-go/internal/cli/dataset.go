@@ -19,6 +19,7 @@ import (
 	"github.com/nat-go/nat-go/collator/rows"
 	"github.com/nat-go/nat-go/collator/tokenizer"
 	"github.com/nat-go/nat-go/collator/turns"
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/internal/objects"
 )
 
@@ -88,12 +89,7 @@ func newDatasetStatsCmd() *cobra.Command {
 				return err
 			}
 			return printResult(cmd, map[string]any{"stats": all}, func(w io.Writer) error {
-				for _, s := range all {
-					if err := s.Text(w, explain.Code); err != nil {
-						return err
-					}
-				}
-				return nil
+				return lists.Each(all, func(s *dataset.Stats) error { return s.Text(w, explain.Code) })
 			})
 		},
 	}

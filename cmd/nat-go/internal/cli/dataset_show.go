@@ -22,6 +22,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/stage"
 	"github.com/nat-go/nat-go/collator/rows"
 	"github.com/nat-go/nat-go/collator/tokenview"
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/internal/terminal"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -115,8 +116,7 @@ func (s *showFlags) showRecords(cmd *cobra.Command, path string) error {
 		if s.record < 1 {
 			return exit.Usagef("--record %d: records are counted from 1", s.record)
 		}
-		ordinal := s.record - 1
-		q.Record = &ordinal
+		q.Record = new(s.record - 1)
 	}
 	if q.Dropped = cmd.Flags().Changed("dropped"); q.Dropped && s.reason != anyReason {
 		q.Reason = ledger.Reason(s.reason)
@@ -257,12 +257,7 @@ func (p *viewPrinter) drops(cmd *cobra.Command, run runfolder.Folder, q dataset.
 			fmt.Fprintf(cmd.ErrOrStderr(), "nat-go: cannot reread the dropped inputs: %v\n", err)
 		}
 	}
-	for _, v := range views {
-		if err := p.print(v); err != nil {
-			return err
-		}
-	}
-	return nil
+	return lists.Each(views, p.print)
 }
 
 // dropped identifies an example that was dropped as a whole or in part.

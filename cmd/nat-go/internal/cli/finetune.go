@@ -49,7 +49,6 @@ func newFinetuneRunCmd(commitBytes int64) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run [FILE ...] [--config-file FILE]",
 		Short: "Build a data set from an agent's run and train on it",
-		Args:  cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, files []string) error {
 			flags.complete(cmd, files)
 			if len(flags.From) == 0 && flags.ConfigFile == "" && flags.Endpoint == "" {
@@ -357,7 +356,6 @@ func newFinetuneListCmd() *cobra.Command {
 	return withOutputDirs(&cobra.Command{
 		Use:   "list [FOLDER...]",
 		Short: "List runs with the last known state of their jobs",
-		Args:  cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, folders []string) error {
 			if len(folders) == 0 {
 				folders = outputDirs(cmd)

@@ -63,12 +63,7 @@ func newInspectCmd() *cobra.Command {
 				shown = found.Reports[0]
 			}
 			return printResult(cmd, shown, func(w io.Writer) error {
-				for _, r := range found.Reports {
-					if err := r.Screen(w); err != nil {
-						return err
-					}
-				}
-				return nil
+				return lists.Each(found.Reports, func(r *inspect.Report) error { return r.Screen(w) })
 			})
 		},
 	}
@@ -101,7 +96,6 @@ func newInitCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init PATH...",
 		Short: "Look at an input and write a small, commented configuration for it",
-		Args:  cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, paths []string) error {
 			in.Paths = append(in.Paths, paths...)
 			if len(in.Paths) == 0 {

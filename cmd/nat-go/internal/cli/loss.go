@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"runtime"
 	"slices"
@@ -38,15 +39,8 @@ func refuseOverwrite(output string, inputs ...string) error {
 
 // writeTensors writes a safetensors file.
 func writeTensors(path string, all []tensors.Tensor) error {
-	f, err := durable.Output(path)
-	if err != nil {
-		return exit.With(exit.Environment, err)
-	}
-	defer f.Abort()
-	if err = tensors.Write(f, all, nil); err == nil {
-		err = f.Commit()
-	}
-	return exit.Default(exit.Environment, err)
+	write := func(w io.Writer) error { return tensors.Write(w, all, nil) }
+	return exit.Default(exit.Environment, durable.SaveOutput(path, write))
 }
 
 func newLossJSDCmd() *cobra.Command {

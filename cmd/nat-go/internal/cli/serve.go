@@ -28,9 +28,8 @@ func newCollateCmd() *cobra.Command {
 			defer stop()
 			defer whileCollating()()
 			err := online.Serve(ctx, cmd.InOrStdin(), terminal.For(cmd.OutOrStdout()).Raw())
-			var bad *online.Error
 			switch {
-			case errors.As(err, &bad):
+			case errors.As(err, new(*online.Error)):
 				return exit.With(exit.Usage, err)
 			case errors.Is(err, syscall.EPIPE), errors.Is(err, context.Canceled):
 				return nil // the caller has exited, or has asked the command to end

@@ -99,11 +99,10 @@ func planArg(args []string) shards.Folder {
 // because the plan, the configuration or the inputs are invalid. A system error or a missing file gets the code for the
 // environment, because the next attempt may succeed.
 func withFinalCode(err error) error {
-	var errno syscall.Errno
 	switch code := exit.Code(err); {
 	case code != exit.Failed && code != exit.Usage:
 		return err
-	case errors.As(err, &errno) || errors.Is(err, fs.ErrNotExist):
+	case errors.As(err, new(syscall.Errno)) || errors.Is(err, fs.ErrNotExist):
 		return exit.With(exit.Environment, err)
 	}
 	return exit.With(exit.Final, err)
@@ -120,7 +119,6 @@ func newShardPlanCmd(commitBytes int64) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan [FILE ...] [--config-file FILE] (--shards N | --shard-bytes BYTES)",
 		Short: "Decide what each shard builds",
-		Args:  cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, files []string) error {
 			flags.complete(cmd, files)
 			var err error

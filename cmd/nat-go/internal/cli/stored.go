@@ -15,7 +15,6 @@ import (
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
-	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/internal/objects"
 )
 
@@ -110,15 +109,12 @@ func fetchFile(ctx context.Context, from, to string) error {
 }
 
 func copyTo(to string, in io.Reader) error {
-	out, err := durable.Create(to)
+	out, err := os.Create(to)
 	if err != nil {
 		return err
 	}
-	defer out.Abort()
-	if _, err := io.Copy(out, in); err != nil {
-		return err
-	}
-	return out.CommitUnsynced()
+	_, err = io.Copy(out, in)
+	return cmp.Or(err, out.Close())
 }
 
 // restoreNames replaces the paths of copies in text with the names of the originals.

@@ -123,20 +123,16 @@ func (v *viewFlags) serve(ctx context.Context, cmd *cobra.Command, w io.Writer, 
 func exportView(
 	ctx context.Context, cmd *cobra.Command, out io.Writer, run *view.Run, path string, e view.Export,
 ) error {
-	f, err := durable.Output(path)
+	var held *view.Exported
+	err := durable.SaveOutput(path, func(w io.Writer) (err error) {
+		held, err = run.Export(ctx, w, e)
+		if err == nil && e.Where != "" && held.Fit == 0 {
+			err = fmt.Errorf("none of %d records matches --where %s: nothing was written", held.Of, e.Where)
+		}
+		return exit.Default(exit.Failed, err)
+	})
 	if err != nil {
-		return exit.With(exit.Environment, err)
-	}
-	defer f.Abort()
-	held, err := run.Export(ctx, f, e)
-	if err != nil {
-		return exit.With(exit.Failed, err)
-	}
-	if e.Where != "" && held.Fit == 0 {
-		return exit.Failedf("none of %d records matches --where %s: nothing was written", held.Of, e.Where)
-	}
-	if err := f.Commit(); err != nil {
-		return exit.With(exit.Environment, err)
+		return exit.Default(exit.Environment, err)
 	}
 	if asJSON(cmd) {
 		err = json.NewEncoder(out).Encode(held)

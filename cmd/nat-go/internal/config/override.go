@@ -194,8 +194,7 @@ func overrideValue(spec *schema.Spec, text string, column int) (*yaml.Node, *fin
 		value = yamldoc.Lookup(doc.Root, "v")
 	}
 	if value == nil || len(fs) > 0 {
-		f := newError(codeOverride, `put quotes around text: '"a: b"'`, "the value is not YAML")
-		return nil, &f
+		return nil, new(newError(codeOverride, `put quotes around text: '"a: b"'`, "the value is not YAML"))
 	}
 	shift(value, column-1-len(prefix))
 	return value, nil

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/internal/terminal"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
@@ -81,10 +82,7 @@ func when(holds bool, text string) string {
 }
 
 func rowList(rows []int) string {
-	var names []string
-	for _, n := range rows[:min(len(rows), shownRows)] {
-		names = append(names, strconv.Itoa(n))
-	}
+	names := lists.Map(rows[:min(len(rows), shownRows)], strconv.Itoa)
 	if more := len(rows) - len(names); more > 0 {
 		names = append(names, fmt.Sprintf("and %d more", more))
 	}

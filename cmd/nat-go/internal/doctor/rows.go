@@ -18,6 +18,7 @@ import (
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/internal/lines"
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/internal/table"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
@@ -263,12 +264,8 @@ func batches(run runfolder.Folder, limit int) (*Input, error) {
 		if err != nil {
 			return fmt.Errorf("%s: %w", l.File, err)
 		}
-		for _, b := range rows[:min(len(rows), limit-len(in.rows))] {
-			if err := in.addTokenised(sidesOf(b, nil)[0]); err != nil {
-				return err
-			}
-		}
-		return nil
+		rows = rows[:min(len(rows), limit-len(in.rows))]
+		return lists.Each(rows, func(r *batch.Row) error { return in.addTokenised(sidesOf(r, nil)[0]) })
 	})
 	return in, err
 }

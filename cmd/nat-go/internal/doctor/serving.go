@@ -17,6 +17,8 @@ import (
 	"github.com/nat-go/nat-go/collator/tokenizer"
 	"github.com/nat-go/nat-go/collator/turns"
 	"github.com/nat-go/nat-go/internal/durable"
+	"github.com/nat-go/nat-go/internal/lists"
+	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/chat/template"
 )
@@ -290,10 +292,7 @@ func (r *row) conversation() *turns.Conversation {
 	if len(r.roles) == 2 {
 		nodes = append(nodesOf(rec.Prompt, "user"), nodesOf(rec.Chosen, "assistant")...)
 	}
-	messages := make([]chat.Message, len(nodes))
-	for i := range nodes {
-		messages[i] = nodes[i].Message
-	}
+	messages := lists.Map(nodes, func(n ttc.Node) chat.Message { return n.Message })
 	values, err := template.Conversation(messages)
 	tools, toolsErr := template.ToolList(rec.Origin.Tools)
 	if err != nil || toolsErr != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
 	"github.com/nat-go/nat-go/internal/durable"
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/ttc/chat/template"
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
@@ -37,10 +38,7 @@ type step struct {
 
 // Steps returns the steps of the run, in order.
 func (r Run) Steps() []step {
-	var all []step
-	for _, s := range r.Stages {
-		all = append(all, step{Name: string(s), PerShard: true})
-	}
+	all := lists.Map(r.Stages, func(s shards.Stage) step { return step{Name: string(s), PerShard: true} })
 	if r.Divide {
 		all = append(all, step{Name: "divide", LeaveRows: true}, step{Name: string(shards.Write), PerShard: true})
 	}
@@ -124,13 +122,9 @@ func (v values) dict() *pyvalue.Dict {
 // variables returns the template variables for a run and its needs, and the engine's own variables. It quotes paths
 // with quote.
 func (r Run) variables(n Needs, quote func(string) string, own values) *pyvalue.Dict {
-	var steps []pyvalue.Value
-	for _, s := range r.Steps() {
-		steps = append(steps, s.value())
-	}
 	maps.Copy(own, values{
 		"id": pyvalue.Str(r.ID), "plan": pyvalue.Str(quote(r.Plan)), "dir": pyvalue.Str(quote(r.Dir)),
-		"shards": pyvalue.Int(int64(r.Shards)), "steps": pyvalue.NewList(steps),
+		"shards": pyvalue.Int(int64(r.Shards)), "steps": pyvalue.NewList(lists.Map(r.Steps(), step.value)),
 		"cpus": pyvalue.Int(int64(n.CPUs)), "mega": pyvalue.Int(n.MemoryMiB()),
 	})
 	return own.dict()

@@ -2,14 +2,13 @@ package engines
 
 import (
 	"cmp"
-	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/zeebo/xxh3"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/internal/lazy"
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
@@ -25,9 +24,7 @@ type Kubernetes struct {
 	Retries int    // additional attempts per shard and per merge
 }
 
-var user = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^\d{1,10}(:\d{1,10})?$`)
-})
+var user = lazy.Regexp(`^\d{1,10}(:\d{1,10})?$`)
 
 // Files returns submit.sh and a Job for each step.
 func (k Kubernetes) Files(r Run) ([]File, error) {
@@ -67,9 +64,7 @@ func (k Kubernetes) variables(r Run) *pyvalue.Dict {
 // host name, which is limited to 63 characters.
 const maxName = 40
 
-var notInNames = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`[^a-z0-9]+`)
-})
+var notInNames = lazy.Regexp(`[^a-z0-9]+`)
 
 // objectName converts a run's id to a valid Kubernetes object name. If that changes the id, a hash of the id is
 // appended, so that different runs have different names.

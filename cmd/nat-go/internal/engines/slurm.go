@@ -1,11 +1,11 @@
 package engines
 
 import (
-	"regexp"
 	"strings"
-	"sync"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/internal/lazy"
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
@@ -20,9 +20,7 @@ type Slurm struct {
 }
 
 // plainTime matches time limits in sbatch's notation, such as 90 (minutes), 4:00:00 or 2-12.
-var plainTime = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(\d+-)?\d+(:\d\d){0,2}$`)
-})
+var plainTime = lazy.Regexp(`^(\d+-)?\d+(:\d\d){0,2}$`)
 
 // Files returns submit.sh and a batch script for each step.
 func (s Slurm) Files(r Run) ([]File, error) {
@@ -47,13 +45,9 @@ func (s Slurm) Files(r Run) ([]File, error) {
 }
 
 func (s Slurm) variables(r Run) *pyvalue.Dict {
-	var options []pyvalue.Value
-	for _, o := range s.Options {
-		options = append(options, pyvalue.Str(o))
-	}
 	return r.variables(s.Needs, quoteShell, values{
 		"natgo": pyvalue.Str(quoteShell(s.NatGo)), "time": pyvalue.Str(s.Time),
-		"at_once": pyvalue.Int(int64(s.AtOnce)), "options": pyvalue.NewList(options),
+		"at_once": pyvalue.Int(int64(s.AtOnce)), "options": pyvalue.NewList(lists.Map(s.Options, pyvalue.Str)),
 		"per_task": pyvalue.Int(int64((r.Shards + s.ArraySize - 1) / s.ArraySize)),
 	})
 }

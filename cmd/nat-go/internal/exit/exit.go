@@ -63,15 +63,13 @@ func Cant(do string, err error) error {
 
 // Code returns the exit code of err. It is 0 for nil, and 1 for an error without an exit code.
 func Code(err error) int {
-	var e *Error
-	switch {
-	case err == nil:
+	if err == nil {
 		return OK
-	case errors.As(err, &e):
-		return e.Code
-	default:
-		return Failed
 	}
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Code
+	}
+	return Failed
 }
 
 // Reworded returns err with its text replaced by the result of word, and with the same exit code.

@@ -10,7 +10,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -59,12 +58,8 @@ func Open(configFile string, o config.Options) (*Catalog, []finding.Finding, err
 // Names lists the configuration's plugins, followed by the installed ones.
 func (c *Catalog) Names() []string {
 	names := lists.Map(c.Configured, func(p config.Plugin) string { return p.Name })
-	for _, p := range plugins.Installed() {
-		if !slices.Contains(names, p.Name) {
-			names = append(names, p.Name)
-		}
-	}
-	return names
+	installed := lists.Map(plugins.Installed(), func(p plugins.Found) string { return p.Name })
+	return lists.Unique(append(names, installed...))
 }
 
 // Named is a plugin that the user named, alone or with one of its builders.
@@ -161,10 +156,8 @@ func (t *Try) Run(ctx context.Context, p *host.Plugin, w, wrong io.Writer) error
 	if err != nil {
 		return exit.With(exit.Usage, err)
 	}
-	for _, d := range drops {
-		if err := plugins.PrintDrop(w, d); err != nil {
-			return err
-		}
+	if err := plugins.PrintDrops(w, drops); err != nil {
+		return err
 	}
 	results, err := host.Build(ctx, p, t.Builder, t.Settings, groups)
 	if _, ok := errors.AsType[*host.ConfigError](err); ok {
@@ -203,11 +196,7 @@ func (c *Catalog) Plugins(ctx context.Context) []Plugin {
 
 func (c *Catalog) plugin(ctx context.Context, name string) Plugin {
 	v := Plugin{Found: plugins.Found{Name: name}, Locked: c.Lock.Plugins[name], State: "not locked"}
-	configured, ok := lists.Find(c.Configured, func(p config.Plugin) bool { return p.Name == name })
-	if !ok {
-		configured.Name = name
-	}
-	found, err := plugins.Locate(configured)
+	found, err := plugins.Locate(plugins.Configured(name, c.Configured))
 	if err != nil {
 		v.State = err.Error()
 		return v

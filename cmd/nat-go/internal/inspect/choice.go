@@ -101,13 +101,8 @@ func (r *Report) take(names []string) {
 }
 
 // formats returns the row formats for the builders' records, without duplicates.
-func (r *Report) formats(builders []string) (out []string) {
-	for _, b := range builders {
-		if f := r.Format(b); !slices.Contains(out, f) {
-			out = append(out, f)
-		}
-	}
-	return out
+func (r *Report) formats(builders []string) []string {
+	return lists.Unique(lists.Map(builders, r.Format))
 }
 
 // nothing returns the reason why none of the builders makes records.

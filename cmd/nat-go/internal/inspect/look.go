@@ -225,22 +225,19 @@ func expand(opt *Options) ([]string, error) {
 
 func chooseOne(ctx context.Context, file, only string, given map[string]string) (*readers.Found, error) {
 	found, err := readers.Recognize(ctx, builtin.Sources(), only, file, given)
-	var unknown *readers.UnknownError
-	var ambiguous *readers.AmbiguousError
-	var syntax *source.Error
-	var large *json.SizeError
-	var asks *table.LimitError
+	unrecognised := errors.As(err, new(*readers.UnknownError))
+	syntax, invalid := errors.AsType[*source.Error](err)
 	switch {
 	case err == nil:
 		return found, nil
-	case only != "" && (errors.As(err, &unknown) && len(given) == 0 || errors.Is(err, readers.ErrEmpty) ||
-		errors.As(err, &syntax)): // the user named the source, so it reports the error when it reads the file
+	case only != "" && (unrecognised && len(given) == 0 || errors.Is(err, readers.ErrEmpty) ||
+		invalid): // the user named the source, so it reports the error when it reads the file
 		f, _ := builtin.Source(only)
 		return &readers.Found{Source: f, Reading: source.Reading{Settings: given}}, nil
-	case errors.As(err, &unknown), errors.As(err, &ambiguous):
+	case unrecognised, errors.As(err, new(*readers.AmbiguousError)):
 		return nil, exit.With(exit.Usage, err)
-	case errors.Is(err, readers.ErrEmpty), errors.As(err, &syntax) && syntax.Line > 0, errors.As(err, &large),
-		errors.As(err, &asks):
+	case errors.Is(err, readers.ErrEmpty), invalid && syntax.Line > 0, errors.As(err, new(*json.SizeError)),
+		errors.As(err, new(*table.LimitError)):
 		return nil, exit.With(exit.Failed, err)
 	}
 	return nil, exit.With(exit.Environment, err)

@@ -1,7 +1,6 @@
 package inspect
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +19,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/plugins"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/exec"
 	"github.com/nat-go/nat-go/internal/lists"
@@ -75,8 +75,7 @@ func (k *check) source(ctx context.Context, b *config.Block) {
 	before := len(k.found)
 	for _, p := range f.Paths(b.Config) {
 		if objects.Is(p) && f.Open != nil { // the run reads the input from object storage
-			var bad *objects.Error
-			if err := objects.Check(p); errors.As(err, &bad) {
+			if bad, ok := errors.AsType[*objects.Error](objects.Check(p)); ok {
 				k.report(config.CodeRemote, fmt.Sprintf("%s %s: %s", theInput, bad.Path, bad.What), clause(bad.Help),
 					b.Section, b.Name, "path")
 			}
@@ -230,10 +229,7 @@ func (k *check) builder(b *config.Block) {
 		return // already reported
 	}
 	_, found = f.Open(settings)
-	for i := range found {
-		found[i].Code = cmp.Or(found[i].Code, config.CodeRefused)
-	}
-	k.found = append(k.found, b.Adopt(found)...)
+	k.found = append(k.found, b.Adopt(plugins.Findings(found))...)
 }
 
 // fitting maps each kind of record to the row format that is written unless the user names formats.
@@ -275,12 +271,10 @@ func DefaultFormats(c *config.Config) (names []string) {
 			kinds = []builders.Kind{builders.KindPreference}
 		}
 		for _, k := range kinds {
-			if !slices.Contains(names, fitting[k]) {
-				names = append(names, fitting[k])
-			}
+			names = append(names, fitting[k])
 		}
 	}
-	return names
+	return lists.Unique(names)
 }
 
 // Unfit warns if the default formats can't represent any of a builder's records, unless the user names formats.
@@ -369,13 +363,8 @@ func carries(f dataset.Format, kinds []builders.Kind) bool {
 
 // words returns the names of the kinds in the plural, joined by "and".
 func words(kinds []builders.Kind) string {
-	var out []string
-	for _, k := range kinds {
-		if w := k.String() + "s"; !slices.Contains(out, w) {
-			out = append(out, w)
-		}
-	}
-	return strings.Join(out, " and ")
+	plurals := lists.Map(kinds, func(k builders.Kind) string { return k.String() + "s" })
+	return strings.Join(lists.Unique(plurals), " and ")
 }
 
 // instead returns a fix that suggests formats for the given kinds of records, after the text in or. If no format

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/bench"
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/kernels"
 )
 
@@ -133,17 +134,10 @@ func measure(ctx context.Context, o Options) (*Report, error) {
 			rep.Paths = append(rep.Paths, p)
 		}
 	}
-	for _, v := range o.Vocab {
-		if err := rep.vocabulary(ctx, o, v); err != nil {
-			return nil, err
-		}
+	if err := lists.Each(o.Vocab, func(v int) error { return rep.vocabulary(ctx, o, v) }); err != nil {
+		return nil, err
 	}
-	for _, v := range o.Vocab {
-		if err := rep.measureGrid(ctx, &o, v); err != nil {
-			return nil, err
-		}
-	}
-	return rep, nil
+	return rep, lists.Each(o.Vocab, func(v int) error { return rep.measureGrid(ctx, &o, v) })
 }
 
 // data holds both sides' logits, as float32 and as bfloat16, and a gradient. The logits are larger than the caches.

@@ -88,6 +88,12 @@ func (m *Mark) check() error {
 	return nil
 }
 
+// Content returns the hash of the record's content, for a mark of a File.
+func (m *Mark) Content() (content [16]byte) {
+	_, _ = hex.Decode(content[:], []byte(m.Record)) // can't fail, because check has accepted Record
+	return content
+}
+
 func (m *File) set(mark Mark) {
 	if _, known := m.byKey[mark.Record]; !known {
 		m.order = append(m.order, mark.Record)

@@ -53,17 +53,18 @@ func readFrame(in io.Reader, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	n := int64(binary.LittleEndian.Uint32(length[:]))
-	if n > limit {
-		if got, err := io.CopyN(io.Discard, in, n); err != nil {
-			return nil, fmt.Errorf("unexpected end of input after %d of %d bytes of a frame", got, n)
-		}
-		return nil, problem(tooLarge, "",
-			"the frame has %d bytes; the limit is %d: send fewer traces at a time", n, limit)
-	}
 	// The buffer grows as bytes arrive, so that a frame that only claims to be large can't exhaust memory.
 	var frame bytes.Buffer
-	if got, err := io.CopyN(&frame, in, n); err != nil {
+	var to io.Writer = &frame
+	if n > limit {
+		to = io.Discard
+	}
+	if got, err := io.CopyN(to, in, n); err != nil {
 		return nil, fmt.Errorf("unexpected end of input after %d of %d bytes of a frame", got, n)
+	}
+	if n > limit {
+		return nil, problem(tooLarge, "",
+			"the frame has %d bytes; the limit is %d: send fewer traces at a time", n, limit)
 	}
 	return frame.Bytes(), nil
 }

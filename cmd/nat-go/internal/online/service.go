@@ -256,12 +256,10 @@ func (v *Service) collate(ctx context.Context, list json.Raw, a *Answer) (*batch
 		for i := 0; i < len(groups) && yield(groups[i], nil); i++ {
 		}
 	}, drop)
-	var large *batch.TooLarge
-	var mixed *batch.Mixed
 	switch {
-	case errors.As(err, &large):
+	case errors.As(err, new(*batch.TooLarge)):
 		return nil, problem(tooLarge, "traces", "%v: raise collator.batch_tokens, or send fewer traces at a time", err)
-	case errors.As(err, &mixed):
+	case errors.As(err, new(*batch.Mixed)):
 		return nil, problem(badRequest, "traces", "%v: send traces without logprobs in a separate call, or give all sampled "+
 			"messages logprobs", err)
 	case err != nil:

@@ -5,15 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"sort"
+	"slices"
 	"strings"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/explain"
 	"github.com/nat-go/nat-go/internal/durable"
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/plugins/host"
 )
 
@@ -62,6 +64,13 @@ func Find(name, path string) (Found, error) {
 	return Found{}, fmt.Errorf("unknown plugin %q: specify its path under plugins, or put %s%s into %s or on PATH", name, prefix, name, folder)
 }
 
+// Configured returns the configured plugin with a name or, if there is none, a plugin without settings.
+func Configured(name string, configured []config.Plugin) config.Plugin {
+	c, _ := lists.Find(configured, func(p config.Plugin) bool { return p.Name == name })
+	c.Name = name
+	return c
+}
+
 // Locate returns the program that serves a configured plugin. For a Python module, the program is the configured
 // interpreter or the one in the active virtual environment.
 func Locate(c config.Plugin) (Found, error) {
@@ -99,15 +108,13 @@ func Sums(ctx context.Context, spec host.Spec) (sum string, files map[string]str
 
 // Installed lists the plugins that can be found by name, sorted.
 func Installed() []Found {
-	var out []Found
-	seen := map[string]bool{}
+	found := map[string]Found{}
 	add := func(dir, via string, bare bool) {
 		files, _ := os.ReadDir(dir)
 		for _, f := range files {
 			name, prefixed := strings.CutPrefix(f.Name(), prefix)
-			if p := filepath.Join(dir, f.Name()); (prefixed || bare) && !seen[name] && executable(p) {
-				seen[name] = true
-				out = append(out, Found{Name: name, Path: p, Via: via})
+			if p := filepath.Join(dir, f.Name()); (prefixed || bare) && found[name].Path == "" && executable(p) {
+				found[name] = Found{Name: name, Path: p, Via: via}
 			}
 		}
 	}
@@ -117,8 +124,7 @@ func Installed() []Found {
 	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
 		add(dir, "PATH", false)
 	}
-	sort.Slice(out, func(i, j int) bool { return out[i].Name < out[j].Name })
-	return out
+	return slices.SortedFunc(maps.Values(found), func(a, b Found) int { return strings.Compare(a.Name, b.Name) })
 }
 
 func executable(path string) bool {
@@ -129,12 +135,7 @@ func executable(path string) bool {
 // Spec returns the specification for running a plugin, either as configured or as found by name, with the checksum
 // from the configuration or the lock file.
 func Spec(name string, configured []config.Plugin, lock *Lock) (host.Spec, error) {
-	c := config.Plugin{Name: name}
-	for _, p := range configured {
-		if p.Name == name {
-			c = p
-		}
-	}
+	c := Configured(name, configured)
 	found, err := Locate(c)
 	if err != nil {
 		return host.Spec{}, err

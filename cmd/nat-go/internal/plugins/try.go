@@ -13,6 +13,7 @@ import (
 	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/plugins/host"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/group"
@@ -29,17 +30,12 @@ func Print(w io.Writer, r host.Result) error {
 			return err
 		}
 	}
-	for _, d := range r.Drops {
-		if err := PrintDrop(w, d); err != nil {
-			return err
-		}
+	if err := PrintDrops(w, r.Drops); err != nil {
+		return err
 	}
-	for _, c := range r.Counts {
-		if err := printLine(w, map[string]any{"count": c.Name, "n": c.N}); err != nil {
-			return err
-		}
-	}
-	return nil
+	return lists.Each(r.Counts, func(c host.Count) error {
+		return printLine(w, map[string]any{"count": c.Name, "n": c.N})
+	})
 }
 
 // Refused returns the reason why a run would drop a record that a builder made from a group, or "" if it would not.
@@ -51,8 +47,10 @@ func Refused(g *ttc.Group, rec builders.Record) (reason ledger.Reason, detail st
 	return curate.Gate(r)
 }
 
-// PrintDrop writes a drop as a JSON line.
-func PrintDrop(w io.Writer, d ledger.Drop) error { return printLine(w, map[string]any{"drop": d}) }
+// PrintDrops writes drops as JSON lines.
+func PrintDrops(w io.Writer, drops []ledger.Drop) error {
+	return lists.Each(drops, func(d ledger.Drop) error { return printLine(w, map[string]any{"drop": d}) })
+}
 
 // resolved returns a builder's record, with references resolved.
 func resolved(g *ttc.Group, r builders.Record) map[string]any {
@@ -168,8 +166,8 @@ func Groups(
 	return groups, drops, nil
 }
 
-// Findings adds codes to a plugin's findings about a builder's settings. Their pointers are relative to the builder's
-// block.
+// Findings adds codes to what a builder or plugin found in a builder's settings. Their pointers are relative to the
+// builder's block.
 func Findings(fs []finding.Finding) []finding.Finding {
 	for i := range fs {
 		fs[i].Code = cmp.Or(fs[i].Code, config.CodeRefused)

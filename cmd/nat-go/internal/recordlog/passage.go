@@ -89,8 +89,7 @@ func node(c *coder.Coder, n *ttc.Node) {
 		c.String(&n.FinishReason)
 	}
 	if c.Reading && bits&hasError != 0 {
-		set := bits&errorSet != 0
-		n.Error = &set
+		n.Error = new(bits&errorSet != 0)
 	}
 	message(c, &n.Message)
 }

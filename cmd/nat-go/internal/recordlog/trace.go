@@ -5,6 +5,7 @@ import (
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/internal/history"
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/pairs"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
@@ -182,10 +183,7 @@ func (t *tracer) otherWords(r *builders.Resolved) (was ttc.History, ok bool) {
 	for e, ex := range t.group.Examples {
 		for _, leaf := range ex.Graph.Leaves() {
 			branch := ex.Graph.Branch(leaf)
-			var worse []*ttc.Node
-			for _, n := range branch {
-				worse = append(worse, &ex.Graph.Nodes[n])
-			}
+			worse := lists.Map(branch, func(n int) *ttc.Node { return &ex.Graph.Nodes[n] })
 			a, b, why := pairs.DivergeAtAction(better, worse)
 			if why == "" && a == len(r.Prompt.Nodes) && t.hasher.Message(&worse[b].Message) == rejected {
 				return t.recordedHash(e, branch[b]), true

@@ -1,6 +1,7 @@
 package runfolder
 
 import (
+	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
@@ -26,12 +27,7 @@ type Decided struct {
 
 // NewDecided returns a Decided without values. If salt is empty, it generates one.
 func NewDecided(salt string) *Decided {
-	if salt == "" {
-		var random [16]byte
-		_, _ = rand.Read(random[:]) // never fails
-		salt = hex.EncodeToString(random[:])
-	}
-	return &Decided{Salt: salt, Hashes: map[string]string{}}
+	return &Decided{Salt: cmp.Or(salt, rand.Text()), Hashes: map[string]string{}}
 }
 
 // Add adds a value under a name.

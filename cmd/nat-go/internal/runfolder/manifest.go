@@ -16,6 +16,7 @@ import (
 	"github.com/nat-go/nat-go/collator/rows"
 	"github.com/nat-go/nat-go/collator/teacher"
 	"github.com/nat-go/nat-go/internal/durable"
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/internal/where"
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -249,22 +250,16 @@ func (f Folder) ReadManifest() (*Manifest, error) {
 // check returns an error for a manifest that names files outside the run, because they would be passed to trainers and
 // uploaded.
 func (m *Manifest) check() error {
-	var paths []string
-	for _, x := range m.Files {
-		paths = append(paths, x.Path)
-	}
+	paths := lists.Map(m.Files, func(x File) string { return x.Path })
 	for _, w := range m.Dataset {
 		if w.Format != filepath.Base(w.Format) || !filepath.IsLocal(w.Format) || w.Format == "." {
 			return fmt.Errorf("unknown format %q", w.Format)
 		}
-		for _, x := range w.Files {
-			paths = append(paths, x.Path)
-		}
+		paths = append(paths, lists.Map(w.Files, func(x RowFile) string { return x.Path })...)
 	}
-	for _, path := range paths {
-		if !filepath.IsLocal(filepath.FromSlash(path)) {
-			return fmt.Errorf("invalid name %q: it is outside the run", path)
-		}
+	isOutside := func(path string) bool { return !filepath.IsLocal(filepath.FromSlash(path)) }
+	if path, found := lists.Find(paths, isOutside); found {
+		return fmt.Errorf("invalid name %q: it is outside the run", path)
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/marks"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/show"
 	"github.com/nat-go/nat-go/collator/tokenview"
 	"github.com/nat-go/nat-go/ttc"
@@ -299,25 +300,23 @@ type tool struct {
 	Raw  json.RawMessage `json:"schema"`
 }
 
-// asked returns the record named in a request, and the record's number, starting at 1.
-func (r *Run) asked(req *http.Request) (n uint64, p dataset.Picked, err error) {
+// asked returns the record named in a request, the record's number, starting at 1, and its content hash.
+func (r *Run) asked(req *http.Request) (n uint64, p dataset.Picked, content recordlog.Hash, err error) {
 	if n, err = strconv.ParseUint(req.URL.Query().Get("n"), 10, 64); err != nil || n == 0 {
-		return 0, p, badQuery{errors.New("invalid record number: records are numbered from 1")}
+		return 0, p, content, badQuery{errors.New("invalid record number: records are numbered from 1")}
 	}
-	p, err = r.record(n - 1)
-	return n, p, err
+	if p, err = r.record(n - 1); err == nil {
+		content, err = r.content(n - 1)
+	}
+	return n, p, content, err
 }
 
 func (r *Run) oneRecord(req *http.Request) (answer, error) {
-	n, p, err := r.asked(req)
+	n, p, content, err := r.asked(req)
 	if err != nil {
 		return nil, err
 	}
 	from, limit, err := window(req.URL.Query().Get("from"), "", maxWindow)
-	if err != nil {
-		return nil, err
-	}
-	content, err := r.content(n - 1)
 	if err != nil {
 		return nil, err
 	}

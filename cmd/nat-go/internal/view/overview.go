@@ -3,7 +3,6 @@ package view
 import (
 	"bufio"
 	"cmp"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,7 +16,6 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/explain"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/marks"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/internal/lines"
@@ -288,8 +286,7 @@ func (r *Run) addMarks(o *overview) {
 	}
 	o.Facets["mark"] = f.sorted()
 	for _, m := range all {
-		content, err := hex.DecodeString(m.Record)
-		if err != nil || m.Mark == "" && m.Note == "" || seen[beginning(recordlog.Hash(content))] {
+		if m.Mark == "" && m.Note == "" || seen[beginning(m.Content())] {
 			continue
 		}
 		if o.IdleMarks++; len(o.Idle) < maxIdle {

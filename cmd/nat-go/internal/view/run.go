@@ -3,7 +3,6 @@ package view
 import (
 	"cmp"
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -123,13 +122,8 @@ func marksOf(folder runfolder.Folder) (*marks.File, error) {
 func (r *Run) verdicts() map[uint64]string {
 	of := map[uint64]string{}
 	for _, m := range r.marks.All() {
-		content, err := hex.DecodeString(m.Record)
-		switch {
-		case err != nil || len(content) != len(recordlog.Hash{}):
-		case m.Mark != "":
-			of[beginning(recordlog.Hash(content))] = m.Mark
-		case m.Note != "":
-			of[beginning(recordlog.Hash(content))] = "note"
+		if m.Mark != "" || m.Note != "" {
+			of[beginning(m.Content())] = cmp.Or(m.Mark, "note")
 		}
 	}
 	return of

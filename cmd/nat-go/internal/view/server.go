@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"crypto/subtle"
 	"embed"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -53,10 +52,8 @@ func Listen(addr string, public bool) (*Server, error) {
 		return nil, fmt.Errorf(
 			"%s is reachable from other machines, which could read the run: --public confirms that this is intended", addr)
 	}
-	secret := make([]byte, 16)
-	_, _ = rand.Read(secret) // never fails
 	s := &Server{
-		listener: l, token: hex.EncodeToString(secret), port: strconv.Itoa(at.Port), public: open,
+		listener: l, token: rand.Text(), port: strconv.Itoa(at.Port), public: open,
 		names: []string{"localhost", "127.0.0.1", "::1"},
 	}
 	if host, _, err := net.SplitHostPort(addr); err == nil && host != "" {

@@ -25,7 +25,7 @@ type writtenRow struct {
 
 // written returns the rows made from a record, which it finds using the origins next to the rows.
 func (r *Run) written(req *http.Request) (answer, error) {
-	n, p, err := r.asked(req)
+	n, p, content, err := r.asked(req)
 	if err != nil {
 		return nil, err
 	}
@@ -47,10 +47,6 @@ func (r *Run) written(req *http.Request) (answer, error) {
 		return out, nil
 	}
 	place, err := dataset.Find(string(r.Folder), dataset.DefaultLimits)
-	if err != nil {
-		return nil, err
-	}
-	content, err := r.content(n - 1)
 	if err != nil {
 		return nil, err
 	}

@@ -188,6 +188,26 @@ func startReaders(t *testing.T, name, columns, python string) *readers {
 	return r
 }
 
+// olderDatasets returns a Python with Hugging Face datasets 3.6, the last version before JSON columns:
+// NATGO_DATASETS3_PYTHON or, if NATGO_REQUIRE names datasets3, a virtual environment set up for it in the user's
+// cache. Without such a Python, it logs a message and returns "", and the test continues with the current version.
+func olderDatasets(t *testing.T) string {
+	t.Helper()
+	path, err := datasets3()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if path == "" {
+		t.Log("SKIPPED: no Python with datasets 3.6; NATGO_REQUIRE=datasets3 sets one up, " +
+			"NATGO_DATASETS3_PYTHON names one")
+	}
+	return path
+}
+
+var datasets3 = pythontest.Prepared("datasets3", "import datasets; assert datasets.__version__.startswith('3.6.')",
+	[]string{"$NATGO_DATASETS3_PYTHON"},
+	func(env, need string) error { return pythontest.Create(env, need, "python3", nil, "datasets==3.6.0") })
+
 // TestLoadDataset has Hugging Face datasets, which trainers use to load rows, load every file of every format: the
 // values come back unchanged from every table, and from every file of lines unless the manifest says that the reader
 // changes or refuses it - which it then does. With NATGO_LONG=1 the inputs include all of the oracle data. What is
@@ -195,7 +215,7 @@ func startReaders(t *testing.T, name, columns, python string) *readers {
 func TestLoadDataset(t *testing.T) {
 	python := pythontest.Need(t, "datasets", "import datasets", "rows were loaded by nat-go only")
 	versions := []*readers{startReaders(t, "datasets 5", "", python)}
-	if old := pythontest.Datasets3(t); old != "" {
+	if old := olderDatasets(t); old != "" {
 		versions = append(versions, startReaders(t, "datasets 3.6", "text", old))
 	}
 	self, dir, long := e2e.Program(t), t.TempDir(), os.Getenv("NATGO_LONG") != ""

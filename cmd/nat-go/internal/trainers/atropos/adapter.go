@@ -211,8 +211,7 @@ func (a *Adapter) Status(ctx context.Context, job trainers.JobRef) (trainers.Job
 		Metadata: map[string]any{"env_id": job.Metadata["env_id"], "queue": queued, "trainer_step": s.Step},
 	}
 	if groups > 0 {
-		p := 100 * float64(max(0, groups-queued)) / float64(groups)
-		st.Progress = &p
+		st.Progress = new(100 * float64(max(0, groups-queued)) / float64(groups))
 	}
 	if queued*size < max(batchSize, 1) {
 		st.State = trainers.Completed

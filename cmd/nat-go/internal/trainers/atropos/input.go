@@ -15,6 +15,7 @@ import (
 	layout "github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/internal/lines"
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/internal/spool"
 	"github.com/nat-go/nat-go/internal/tensors"
 )
@@ -46,12 +47,9 @@ func each(data trainers.DataSet, do func(*Group, *fault) error) error {
 	case sdpo == nil:
 		return errors.New("token batches have neither an rl nor an sdpo channel")
 	}
-	for _, l := range sdpo {
-		if err := readBatch(dir, l.file, func(b *batch) error { return b.eachSDPO(do) }); err != nil {
-			return err
-		}
-	}
-	return nil
+	return lists.Each(sdpo, func(l trainBatch) error {
+		return readBatch(dir, l.file, func(b *batch) error { return b.eachSDPO(do) })
+	})
 }
 
 func eachRow(path string, do func(*Group, *fault) error) error {

@@ -98,8 +98,7 @@ func (a *Adapter) Check(ctx context.Context) error {
 // tolerate logs an error after which the namespace may nevertheless exist, and returns nil. It returns all other
 // errors.
 func (a *Adapter) tolerate(err error) error {
-	var e *httpclient.Error
-	if err == nil || !errors.As(err, &e) || e.Status == 0 || e.Status == http.StatusUnauthorized {
+	if e, ok := errors.AsType[*httpclient.Error](err); !ok || e.Status == 0 || e.Status == http.StatusUnauthorized {
 		return err
 	}
 	a.env.Log.Warn().Err(err).Msg("continuing: the namespace may exist anyway")
@@ -112,9 +111,8 @@ func (a *Adapter) ensure(ctx context.Context, c *httpclient.Client, create httpc
 	create.OK = append(create.OK, http.StatusConflict)
 	create.Harmless, create.Tries = true, 3
 	_, err := c.Do(ctx, create)
-	var e *httpclient.Error
-	if err == nil || !errors.As(err, &e) || e.Fault == httpclient.Unavailable || e.Fault == httpclient.Local ||
-		e.Status == http.StatusUnauthorized {
+	if e, ok := errors.AsType[*httpclient.Error](err); !ok || e.Fault == httpclient.Unavailable ||
+		e.Fault == httpclient.Local || e.Status == http.StatusUnauthorized {
 		return err
 	}
 	if _, lookErr := c.Do(ctx, trainers.Ask("check whether it exists", http.MethodGet, place, nil)); lookErr != nil {

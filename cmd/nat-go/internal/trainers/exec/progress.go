@@ -45,8 +45,7 @@ func readProgress(path string, st *trainers.JobStatus) {
 	st.Loss, st.ValLoss = pointer(found, "loss"), pointer(found, "val_loss")
 	st.Progress = pointer(found, "progress")
 	if st.Progress == nil && st.Steps > 0 && st.Step <= st.Steps {
-		p := 100 * float64(st.Step) / float64(st.Steps)
-		st.Progress = &p
+		st.Progress = new(100 * float64(st.Step) / float64(st.Steps))
 	}
 }
 

@@ -69,9 +69,8 @@ func (Adapter) Status(_ context.Context, job trainers.JobRef) (trainers.JobStatu
 		err := fmt.Errorf("job of run %s belongs to backend %q, not to %q", job.RunID, job.Backend, Backend)
 		return trainers.JobStatus{}, err
 	}
-	done := 100.0
 	return trainers.JobStatus{
-		State: trainers.Completed, Progress: &done, Message: "the data set is in the run folder",
+		State: trainers.Completed, Progress: new(100.0), Message: "the data set is in the run folder",
 	}, nil
 }
 
