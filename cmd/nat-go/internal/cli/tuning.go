@@ -130,7 +130,8 @@ func memoryLimit(live, percent uint64) int64 {
 }
 
 // collatePercent is the percentage used while token rows are being built, which produces a lot of garbage on a small
-// heap. With the percentage for the rest of a run, the workers would spend too much time on collections.
+// heap. With the percentage for other runs, the workers would spend too much time on collections. A run that makes
+// token rows uses it from the beginning, because building its records takes less memory.
 const collatePercent = 240
 
 // whileCollating tunes the runtime for building token rows, until the function it returns is called.
