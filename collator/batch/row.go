@@ -273,12 +273,19 @@ func (e *Encoded) Free() { encodings.Put(e) }
 
 // appendRow encodes a row for the spool.
 func appendRow(dst []byte, r *Row) ([]byte, error) {
-	meta, err := json.Marshal(&r.Meta)
+	bare := r.Meta
+	bare.Proof = slices.Clone(bare.Proof)
+	owners := 0
+	for i := range bare.Proof {
+		owners += len(bare.Proof[i].Owners)
+		bare.Proof[i].Owners = nil
+	}
+	meta, err := json.Marshal(&bare)
 	if err != nil {
 		return dst, err
 	}
 	const lengths = 5 * binary.MaxVarintLen32
-	size := lengths + len(meta)
+	size := lengths*(1+len(bare.Proof)) + len(meta) + ownerBytes*owners
 	for i := range r.Sides {
 		s := &r.Sides[i]
 		size += lengths + 4*(len(s.IDs)+2*len(s.Trained)+len(s.LogProbs))
@@ -286,7 +293,8 @@ func appendRow(dst []byte, r *Row) ([]byte, error) {
 	// The memory grows at once, because rows are most of the live memory and doubling wastes it.
 	c := coder.Coder{Buf: slices.Grow(dst, size)}
 	codeRow(&c, &meta, r)
-	return c.Buf, nil
+	codeOwners(&c, r.Meta.Proof)
+	return c.Buf, c.Err
 }
 
 // row decodes an encoding made by appendRow.
@@ -295,11 +303,15 @@ func (e *entry) row(b []byte) (*Row, error) {
 	c, r, meta := coder.Reader(b, &room), &Row{}, []byte(nil)
 	codeRow(&c, &meta, r)
 	err := c.Err
-	if err == nil && c.Left() > 0 {
-		err = errors.New("unread bytes")
-	}
 	if err == nil {
 		err = json.Unmarshal(meta, &r.Meta)
+	}
+	if err == nil {
+		codeOwners(&c, r.Meta.Proof)
+		err = c.Err
+	}
+	if err == nil && c.Left() > 0 {
+		err = errors.New("unread bytes")
 	}
 	if err == nil {
 		err = channels[e.Channel].fits(r, e.Variant)
@@ -317,7 +329,7 @@ func (e *entry) row(b []byte) (*Row, error) {
 // memory.
 const rowRoom = 24
 
-// codeRow codes a row, whose Meta is encoded as JSON.
+// codeRow codes a row except for its owners. Its Meta, without them, is encoded as JSON.
 func codeRow(c *coder.Coder, meta *[]byte, r *Row) {
 	coder.Raw(c, meta)
 	weight := math.Float32bits(r.Weight)
@@ -332,6 +344,32 @@ func codeRow(c *coder.Coder, meta *[]byte, r *Row) {
 		}
 		coder.Fixed(c, &s.LogProbs)
 	}
+}
+
+// codeOwners codes the owners of a row's sides, which would make up most of the JSON.
+func codeOwners(c *coder.Coder, sides []Proof) {
+	for i := range sides {
+		all := coder.List(c, (*[]Owner)(&sides[i].Owners))
+		for k := range all {
+			o := &all[k]
+			why := uint8(slices.Index(reasons[:], o.Why))
+			coder.Natural(c, &o.End)
+			coder.Integer(c, &o.Message)
+			if coder.Octet(c, &why); int(why) >= len(reasons) {
+				c.Fail()
+				return
+			}
+			o.Why = reasons[why]
+		}
+	}
+}
+
+// ownerBytes is the number of bytes that codeOwners usually needs for an owner, or more.
+const ownerBytes = 6
+
+// reasons are the values of Owner.Why, in an order that codeOwners relies on.
+var reasons = [...]string{
+	InLoss, Context, Markup, Tools, Filler, Reasoning, OtherPart, Hint, NotSampled, OtherRow, Policy, CutOff,
 }
 
 var errSpool = errors.New("damaged spool of rows")

@@ -98,7 +98,7 @@ func TestForgedRows(t *testing.T) {
 		"span":          func(r *Row) { r.Sides[0].Trained[0].End = len(r.Sides[0].IDs) + 1 },
 		"negative span": func(r *Row) { r.Sides[0].Trained[0].Start = -1 },
 		"no columns":    func(r *Row) { r.Meta.RL, r.Meta.Ref, r.Sides[0].LogProbs = nil, &Ref{}, []float32{1} },
-		"owners":        func(r *Row) { r.Meta.Proof = []Proof{{Owners: Owners{{End: -5}}}} },
+		"owners":        func(r *Row) { r.Meta.Proof = []Proof{{Owners: Owners{{End: -5, Why: Context}}}} },
 		"teacher":       func(r *Row) { r.Meta.Sites = append(r.Meta.Sites, RowSite{Teacher: 9}) },
 	} {
 		for i, c := range channels {

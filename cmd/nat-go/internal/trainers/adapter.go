@@ -102,6 +102,7 @@ type Progress struct {
 // Limits holds the timeouts and retry counts that package jobs uses for an adapter.
 type Limits struct {
 	Poll              time.Duration // pause between two status requests
+	Local             bool          // whether status requests are cheap; if so, the first pauses are shorter than Poll
 	StatusFailures    int           // number of consecutive Status failures after which waiting fails
 	TrainingTimeout   time.Duration // time limit, counted from submission; 0 means no limit
 	DeploymentTimeout time.Duration // time limit, counted from the start of the deployment; 0 means no limit

@@ -30,7 +30,7 @@ type Config struct {
 	WorkDir         string            `yaml:"workdir" doc:"working directory of the program; unset: nat-go's own"`
 	Env             []string          `yaml:"env" doc:"variables of nat-go's environment that the program gets in addition to PATH, HOME and the like"`
 	Set             map[string]string `yaml:"set" doc:"variables to set; with the same replacements as in command"`
-	PollInterval    time.Duration     `yaml:"poll_interval" default:"1s" validate:"gt=0" doc:"interval between checks of the program"`
+	PollInterval    time.Duration     `yaml:"poll_interval" default:"1s" validate:"gt=0" doc:"longest interval between checks of the program"`
 	StopTimeout     time.Duration     `yaml:"stop_timeout" default:"10s" validate:"gt=0" doc:"how long a cancelled program may take to exit before it is killed"`
 	TrainingTimeout time.Duration     `yaml:"training_timeout" default:"0s" doc:"how long the program may run; 0: no limit"`
 	CancelOnTimeout bool              `yaml:"cancel_on_timeout" default:"true" doc:"cancel the program once training_timeout has passed, rather than leave it running"`
@@ -40,7 +40,7 @@ type Config struct {
 func (c *Config) Limits() trainers.Limits {
 	return trainers.Limits{
 		Poll: c.PollInterval, StatusFailures: 3, TrainingTimeout: c.TrainingTimeout,
-		CancelOnTimeout: c.CancelOnTimeout,
+		CancelOnTimeout: c.CancelOnTimeout, Local: true,
 	}
 }
 

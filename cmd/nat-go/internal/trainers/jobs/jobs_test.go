@@ -771,6 +771,20 @@ func TestETA(t *testing.T) {
 	}
 }
 
+// TestLocalJobIsAskedSooner checks that the pauses between requests to a local job grow with its age, up to Poll.
+func TestLocalJobIsAskedSooner(t *testing.T) {
+	began := time.Now()
+	for age, want := range map[time.Duration]time.Duration{
+		0: minPause, 300 * time.Millisecond: 300 * time.Millisecond, time.Minute: time.Second, -time.Hour: minPause,
+	} {
+		m := &machine{limits: trainers.Limits{Poll: time.Second, Local: true}, phase: Training, since: began}
+		got := m.next(began.Add(age), trainers.JobStatus{State: trainers.Running}, nil)
+		if got.do != ask || got.pause != want {
+			t.Errorf("after %s: got %+v, want a pause of %s", age, got, want)
+		}
+	}
+}
+
 // TestMachineEnds: whatever a service answers, a machine with limits stops asking, and no pause is negative or endless.
 func TestMachineEnds(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {

@@ -14,6 +14,9 @@ import (
 // maxPause is the longest pause after a failed request, regardless of how many have failed.
 const maxPause = 10 * time.Minute
 
+// minPause is the shortest pause between two status requests if they are cheap.
+const minPause = 10 * time.Millisecond
+
 // machine decides the next action while waiting for a job.
 type machine struct {
 	limits   trainers.Limits
@@ -56,6 +59,9 @@ func (m *machine) next(now time.Time, st trainers.JobStatus, err error) action {
 		limit, what = m.limits.DeploymentTimeout, "deployment"
 	}
 	pause := m.limits.Poll
+	if m.limits.Local { // don't let a program that ends within a second wait for the rest of it
+		pause = min(pause, max(now.Sub(m.since), minPause))
+	}
 	if limit > 0 {
 		left := limit - now.Sub(m.since)
 		if left <= 0 {
