@@ -94,7 +94,7 @@ func (t *trace) prompts() []xxh3.Uint128 {
 		out[i] = h.Sum128()
 		m := &n.Message
 		field(h, m.Role)
-		field(h, textOf(m))
+		field(h, m.AllText())
 		field(h, m.Name)
 		field(h, m.Reasoning)
 		for k := range m.ToolCalls {
