@@ -99,8 +99,7 @@ func (r *requests) addRequest(l *line) {
 		q.broken = true
 	}
 	for e := range l.tail.Elements() {
-		hash, _ := e.Text()
-		q.last = r.step(q.last, hash)
+		q.last = r.step(q.last, session.Text(e))
 	}
 	r.byID[l.id] = q
 	r.order = append(r.order, q)

@@ -129,8 +129,7 @@ func (t *transcript) add(raw session.Line) {
 	l.offset = raw.Offset
 	if v := l.version; len(v) > 0 && len(v) < longVersion && len(t.versions) < maxVersions && !t.versions[string(v)] {
 		t.versions[string(v)] = true
-		number, _ := v.Text()
-		t.tally.Wrote(source.Version{Program: "Claude Code", Number: number, Newest: newest})
+		t.tally.Wrote(source.Version{Program: "Claude Code", Number: session.Text(v), Newest: newest})
 	}
 	t.line(&l)
 }
@@ -361,8 +360,7 @@ func (t *transcript) systemLine(l *line) {
 		rec.boundary = true
 		rec.anchor = session.Text(l.compact, "preservedMessages", "anchorUuid")
 		for e := range session.At(l.compact, "preservedMessages", "uuids").Elements() {
-			id, _ := e.Text()
-			rec.preserved = append(rec.preserved, id)
+			rec.preserved = append(rec.preserved, session.Text(e))
 		}
 	case "api_error":
 		t.callOutside(session.FailedCall, l, "")

@@ -64,10 +64,7 @@ func (n *node) descend(names ...string) *node {
 	return n
 }
 
-func (n *node) text(names ...string) string {
-	s, _ := n.descend(names...).value.Text()
-	return s
-}
+func (n *node) text(names ...string) string { return session.Text(n.descend(names...).value) }
 
 // list returns a node's numbered children, in numerical order.
 func (n *node) list() (out []*node) {

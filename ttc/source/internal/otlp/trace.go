@@ -363,10 +363,7 @@ func modelCallOf(s *span) (e modelCall) {
 		e.genAI(s)
 	}
 	if e.finish == "" {
-		for r := range a.structured("gen_ai.response.finish_reasons").Elements() {
-			e.finish, _ = r.Text()
-			break
-		}
+		e.finish = session.Text(session.First(a.structured("gen_ai.response.finish_reasons")))
 	}
 	for i := range e.outputs {
 		out := &e.outputs[i]

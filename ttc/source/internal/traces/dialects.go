@@ -33,11 +33,8 @@ func isItem(m json.Raw) bool {
 
 // isItemContent reports whether content belongs to a Responses API message.
 func isItemContent(content json.Raw) bool {
-	for p := range content.Elements() {
-		typ := session.Text(p, "type")
-		return typ == "output_text" || typ == "input_text"
-	}
-	return false
+	typ := session.Text(session.First(content), "type")
+	return typ == "output_text" || typ == "input_text"
 }
 
 func itemMessages(list json.Raw) (out []chat.Message) {
