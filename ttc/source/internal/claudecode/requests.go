@@ -73,11 +73,8 @@ func (r *requests) addBlob(l *line, t *transcript) {
 	if _, ok := r.blobs[l.hash]; ok {
 		return
 	}
-	refs := []calls.Ref{}
-	for _, m := range exchange.AnthropicMessages(session.Text(l.message, "role"), session.At(l.message, "content")) {
-		refs = append(refs, t.out.Message(m))
-	}
-	r.blobs[l.hash] = refs
+	role, content := session.Text(l.message, "role"), session.At(l.message, "content")
+	r.blobs[l.hash] = exchange.Refs(t.out, exchange.AnthropicMessages(role, content))
 }
 
 func (r *requests) addRequest(l *line) {

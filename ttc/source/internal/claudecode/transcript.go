@@ -9,6 +9,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/nat-go/nat-go/internal/calls"
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
@@ -302,11 +303,8 @@ func (t *transcript) attachment(l *line) {
 }
 
 // textsOf returns the texts of content's blocks.
-func textsOf(content json.Raw) (texts []string) {
-	for _, b := range exchange.Blocks(content) {
-		texts = append(texts, session.Text(b, "text"))
-	}
-	return texts
+func textsOf(content json.Raw) []string {
+	return lists.Map(exchange.Blocks(content), func(b json.Raw) string { return session.Text(b, "text") })
 }
 
 // snapshot records the system prompt and the tools, which later lines refer to.
@@ -381,12 +379,8 @@ func (t *transcript) calls() {
 			}
 			return cmp.Compare(x.index, y.index)
 		})
-		var raws []json.Raw
-		for _, b := range a.blocks {
-			raws = append(raws, b.raw)
-		}
 		var m chat.Message
-		m, a.hidden = exchange.AnswerOf(raws)
+		m, a.hidden = exchange.AnswerOf(lists.Map(a.blocks, func(b block) json.Raw { return b.raw }))
 		a.blocks = nil
 		a.ref0 = t.out.Message(calls.Message{Message: m})
 	}

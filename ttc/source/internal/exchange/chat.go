@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/nat-go/nat-go/internal/calls"
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
@@ -22,9 +23,7 @@ func Chat(request, response json.Raw) (Exchange, error) {
 	if err != nil {
 		return e, err
 	}
-	for _, m := range input {
-		e.Input = append(e.Input, calls.Message{Message: m})
-	}
+	e.Input = lists.Map(input, func(m chat.Message) calls.Message { return calls.Message{Message: m} })
 	usage := session.At(response, "usage")
 	e.Usage = calls.Usage{Input: count(usage, "prompt_tokens"), Output: count(usage, "completion_tokens")}
 	thought := count(session.At(usage, "completion_tokens_details"), "reasoning_tokens") > 0

@@ -32,7 +32,8 @@ func noID(json.Raw) string { return "" }
 
 // isMark reports whether an entry is an event, a list of events, or the state next to the events.
 func isMark(entry json.Raw) bool {
-	return session.Any(session.At(entry, "items"), isEvent) || isEvent(entry) || modelOf(entry) != "" && session.Has(entry, "id")
+	return isEvent(entry) || session.Any(session.At(entry, "items"), isEvent) ||
+		modelOf(entry) != "" && session.Has(entry, "id")
 }
 
 func isEvent(entry json.Raw) bool {
