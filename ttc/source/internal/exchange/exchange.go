@@ -121,10 +121,8 @@ func readLogProbs(list json.Raw) (out []float32) {
 
 // Gap returns the gap caused by arguments that are not text.
 func Gap(m *chat.Message) ttc.Gaps {
-	for _, c := range m.ToolCalls {
-		if c.AsObject {
-			return ttc.ParsedArguments
-		}
+	if slices.ContainsFunc(m.ToolCalls, func(c chat.ToolCall) bool { return c.AsObject }) {
+		return ttc.ParsedArguments
 	}
 	return 0
 }

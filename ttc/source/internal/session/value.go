@@ -1,6 +1,7 @@
 package session
 
 import (
+	"encoding/hex"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -103,6 +104,12 @@ func ID(id string) string {
 		return id
 	}
 	return fmt.Sprintf("%s-%016x", strings.ToValidUTF8(id[:maxID], ""), xxh3.HashString(id))
+}
+
+// Key returns a short key for an id of any length.
+func Key(id string) string {
+	sum := xxh3.HashString128(id).Bytes()
+	return hex.EncodeToString(sum[:12])
 }
 
 // Name shortens a name from an input for display.
