@@ -2,6 +2,7 @@ package emit
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -52,6 +53,14 @@ func (o *Output) Fail(err error) {
 func (o *Output) Over(ctx context.Context) bool {
 	o.Fail(ctx.Err())
 	return o.Err != nil
+}
+
+// Remark returns a remark for the user with a counted quantity, or none if the count is 0.
+func Remark(n int64, unit, text string) []string {
+	if n == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf(text, ledger.Quantity(n, unit))}
 }
 
 // Span returns a reference to the messages from the root of an example's graph to a node, without the first skip.
