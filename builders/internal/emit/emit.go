@@ -2,10 +2,13 @@ package emit
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/zeebo/xxh3"
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/pairs"
@@ -128,4 +131,17 @@ func Object(raw json.Raw) json.Raw {
 		return json.Raw("{}")
 	}
 	return raw
+}
+
+// HashNumber adds a number to a hash.
+func HashNumber(h *xxh3.Hasher, n int) {
+	_, _ = h.Write(binary.LittleEndian.AppendUint64(nil, uint64(n)))
+}
+
+// HashTexts adds texts to a hash, each with its length.
+func HashTexts(h *xxh3.Hasher, texts ...string) {
+	for _, text := range texts {
+		HashNumber(h, len(text))
+		_, _ = h.WriteString(text)
+	}
 }

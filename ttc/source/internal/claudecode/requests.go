@@ -220,9 +220,7 @@ func (r *requests) walk(t *transcript, system calls.Walk, last int32) (calls.Wal
 		if !ok {
 			return 0, false
 		}
-		for _, ref := range refs {
-			out = t.out.Extend(out, ref)
-		}
+		out = t.out.Extend(out, refs...)
 		r.walks[stepWalk{system, at}] = out
 	}
 	return out, true
