@@ -119,9 +119,12 @@ func (c *Chooser) Choose(scores []float64, keys []uint64) Result {
 			c.add(0, n-1)
 		}
 	case Adjacent:
-		for i := 0; i < c.winner; i++ {
-			// Pair with the next lower score if it is far enough below.
-			if j := c.nextLower(i); j < n && c.first[i] <= j {
+		for i := range c.winner {
+			j := i + 1
+			for j < n && c.score[j] == c.score[i] {
+				j++
+			}
+			if j < n && c.first[i] <= j { // the next lower score is far enough below
 				c.add(i, j)
 			}
 		}
@@ -177,10 +180,7 @@ func (c *Chooser) bounds() (left Left) {
 	c.winner = n
 	if c.cfg.MinChosen != nil {
 		least := c.turned(*c.cfg.MinChosen)
-		c.winner = 0
-		for c.winner < n && c.score[c.winner] >= least {
-			c.winner++
-		}
+		c.winner = sort.Search(n, func(r int) bool { return !(c.score[r] >= least) })
 	}
 	tie, far := 0, 0
 	for i := range n {
@@ -196,14 +196,6 @@ func (c *Chooser) bounds() (left Left) {
 		}
 	}
 	return left
-}
-
-func (c *Chooser) nextLower(i int) int {
-	j := i + 1
-	for j < len(c.score) && c.score[j] == c.score[i] {
-		j++
-	}
-	return j
 }
 
 func (c *Chooser) add(i, j int) {

@@ -31,10 +31,8 @@ type Builder struct{ cfg Config }
 
 // New returns a builder, or an error that explains why its configuration is invalid.
 func New(cfg Config) (*Builder, error) {
-	if err := schema.Validate(&cfg); err != nil {
-		return nil, err
-	}
-	return &Builder{cfg}, nil
+	b := &Builder{cfg}
+	return b, schema.Validate(&b.cfg)
 }
 
 // rollout is an example that can be compared.
@@ -217,12 +215,8 @@ const countedWords = "worded_differently"
 
 // Remarks returns remarks for the user about a run of this builder, given its counters.
 func Remarks(counters map[string]int64) []string {
-	n := counters[countedWords]
-	if n == 0 {
-		return nil
-	}
-	return []string{fmt.Sprintf("the users of %s word things differently, so each side is one turn: the first action that "+
-		"differs after the same calls and results, in the context of the better rollout", ledger.Quantity(n, "pair"))}
+	return emit.Remark(counters[countedWords], "pair", "the users of %s word things differently, so each side is one "+
+		"turn: the first action that differs after the same calls and results, in the context of the better rollout")
 }
 
 // tooLong returns MuchLonger if the chosen side is too long in relation to the rejected one, and "" otherwise.

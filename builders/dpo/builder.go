@@ -137,23 +137,16 @@ type tally struct {
 }
 
 func (t *tally) report(out *emit.Output) {
-	for _, c := range []struct {
-		name string
-		n    int64
-	}{
-		{"total_examples", t.examples},
-		{"total_turns", t.turns},
-		{"total_candidates", t.candidates},
-		{"total_pairs", t.pairs},
-		{"skipped_single_candidate", t.single},
-		{"skipped_score_diff", t.left.BelowMargin},
-		{"pairs_tied", t.left.Tie},
-		{"pairs_below_min_chosen_score", t.left.BelowMinChosen},
-		{"pairs_not_chosen", t.left.NotChosen},
-		{"output_found_in_prompt", t.contained},
-	} {
-		out.Count(c.name, c.n)
-	}
+	out.Count("total_examples", t.examples)
+	out.Count("total_turns", t.turns)
+	out.Count("total_candidates", t.candidates)
+	out.Count("total_pairs", t.pairs)
+	out.Count("skipped_single_candidate", t.single)
+	out.Count("skipped_score_diff", t.left.BelowMargin)
+	out.Count("pairs_tied", t.left.Tie)
+	out.Count("pairs_below_min_chosen_score", t.left.BelowMinChosen)
+	out.Count("pairs_not_chosen", t.left.NotChosen)
+	out.Count("output_found_in_prompt", t.contained)
 }
 
 func (b *Builder) turn(s *scratch, g *ttc.Group, e int, t *turn, out *emit.Output, sum *tally) {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/internal/terminal"
 )
 
@@ -128,10 +129,7 @@ func GitHub(w io.Writer, fs []Finding) error {
 func SARIF(w io.Writer, fs []Finding, version string, explain func(code string) string) error {
 	type object = map[string]any
 	rules, results := []object{}, []object{}
-	var codes []string
-	for _, f := range fs {
-		codes = append(codes, f.Code)
-	}
+	codes := lists.Map(fs, func(f Finding) string { return f.Code })
 	slices.Sort(codes)
 	codes = slices.Compact(codes)
 	for _, c := range codes {

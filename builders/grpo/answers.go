@@ -66,7 +66,7 @@ func (b *Builder) answersOf(g *ttc.Group, out *emit.Output) *answers {
 		}
 	}
 	for _, t := range by {
-		t.why, t.detail = b.judgeAnswers(t)
+		t.why, t.detail = b.judge(&t.scored, "answers to the prompt")
 		if t.why == "" && t.n == 1 && prompts[t.turn] > 1 {
 			out.Count(countedAlone, 1)
 		}
@@ -74,29 +74,13 @@ func (b *Builder) answersOf(g *ttc.Group, out *emit.Output) *answers {
 	return a
 }
 
-// judgeAnswers returns the reason to drop the answers to a prompt, if there is one.
-func (b *Builder) judgeAnswers(t *answered) (why ledger.Reason, detail string) {
-	switch {
-	case int(t.n) < b.cfg.MinRollouts && b.cfg.MinRollouts > 1:
-		return fewRollouts, fmt.Sprintf("%d scored answers to the prompt; min_rollouts is %d", int(t.n),
-			b.cfg.MinRollouts)
-	case b.cfg.NeedSpread && t.scale.Low == t.scale.High:
-		return equalRewards, fmt.Sprintf("%d scored answers to the prompt", int(t.n))
-	}
-	return "", ""
-}
-
 // countedAlone is the name of the counter for prompts with a single answer, in turns with several prompts.
 const countedAlone = "answers/alone"
 
 // Remarks returns remarks for the user about a run, given the builder's counters.
 func Remarks(counters map[string]int64) []string {
-	n := counters[countedAlone]
-	if n == 0 {
-		return nil
-	}
-	return []string{fmt.Sprintf("only answers to the same prompt are compared: %s stood alone in a turn with several "+
-		"prompts, and will have an advantage of 0; min_rollouts: 2 drops them", ledger.Quantity(n, "answer"))}
+	return emit.Remark(counters[countedAlone], "answer", "only answers to the same prompt are compared: %s stood "+
+		"alone in a turn with several prompts, and will have an advantage of 0; min_rollouts: 2 drops them")
 }
 
 // taskOf returns the task shared by the answers of a turn.

@@ -26,18 +26,20 @@ type Builder struct{ cfg Config }
 
 // New returns a builder, or an error that explains why its configuration is invalid.
 func New(cfg Config) (*Builder, error) {
-	if err := schema.Validate(&cfg); err != nil {
-		return nil, err
-	}
-	return &Builder{cfg}, nil
+	b := &Builder{cfg}
+	return b, schema.Validate(&b.cfg)
 }
 
 // Build emits a record for each branch of each rollout of the task, and for each scored answer.
 func (b *Builder) Build(ctx context.Context, g *ttc.Group, to builders.Output) error {
 	out := &emit.Output{To: to}
-	task, detail := b.judge(g)
+	own := scoredOf(g)
+	all := own.scale
+	if g.Scales != nil {
+		all = g.Scales.Rewards
+	}
+	task, detail := b.judge(&own, "rollouts")
 	answers := b.answersOf(g, out)
-	good := b.labels(g)
 	for e, ex := range g.Examples {
 		if out.Over(ctx) {
 			break
@@ -56,7 +58,10 @@ func (b *Builder) Build(ctx context.Context, g *ttc.Group, to builders.Output) e
 			out.Drop(d)
 			continue
 		}
-		label, known := good(ex)
+		label, known := false, isScored(ex)
+		if known {
+			label, known = b.label(*ex.Reward, &own, all)
+		}
 		countLabel(label, known, out)
 		for _, leaf := range ex.Graph.Leaves() {
 			out.Record(&builders.Rollout{
@@ -69,23 +74,13 @@ func (b *Builder) Build(ctx context.Context, g *ttc.Group, to builders.Output) e
 	return out.Err
 }
 
-// judge returns the reason to drop a whole task, if there is one.
-func (b *Builder) judge(g *ttc.Group) (why ledger.Reason, detail string) {
-	scored, equal, first := 0, true, 0.0
-	for _, ex := range g.Examples {
-		if !isScored(ex) {
-			continue
-		}
-		if scored++; scored == 1 {
-			first = *ex.Reward
-		}
-		equal = equal && *ex.Reward == first
-	}
+// judge returns the reason to drop all rollouts of a task, or all answers to a prompt, if there is one.
+func (b *Builder) judge(s *scored, what string) (why ledger.Reason, detail string) {
 	switch {
-	case scored < b.cfg.MinRollouts && b.cfg.MinRollouts > 1:
-		return fewRollouts, fmt.Sprintf("%d scored rollouts; min_rollouts is %d", scored, b.cfg.MinRollouts)
-	case b.cfg.NeedSpread && equal:
-		return equalRewards, fmt.Sprintf("%d scored rollouts", scored)
+	case int(s.n) < b.cfg.MinRollouts && b.cfg.MinRollouts > 1:
+		return fewRollouts, fmt.Sprintf("%d scored %s; min_rollouts is %d", int(s.n), what, b.cfg.MinRollouts)
+	case b.cfg.NeedSpread && s.scale.Low == s.scale.High:
+		return equalRewards, fmt.Sprintf("%d scored %s", int(s.n), what)
 	}
 	return "", ""
 }

@@ -8,26 +8,14 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// labels returns a function that reports whether a rollout of the task is good. known is false if that can't be judged
-// because the rollout lacks a finite reward, or because it is compared with the mean of a task whose rewards are all
-// equal.
-func (b *Builder) labels(g *ttc.Group) func(*ttc.Example) (good, known bool) {
-	var s scored
+// scoredOf returns the scores of a group's rollouts.
+func scoredOf(g *ttc.Group) (s scored) {
 	for _, ex := range g.Examples {
 		if isScored(ex) {
 			s.add(*ex.Reward)
 		}
 	}
-	all := s.scale
-	if g.Scales != nil {
-		all = g.Scales.Rewards
-	}
-	return func(ex *ttc.Example) (good, known bool) {
-		if !isScored(ex) {
-			return false, false
-		}
-		return b.label(*ex.Reward, &s, all)
-	}
+	return s
 }
 
 // scored accumulates the scores of a task's rollouts.
@@ -42,7 +30,8 @@ func (s *scored) add(score float64) {
 }
 
 // label reports whether a score is good. If GoodFrom is set, a score of at least GoodFrom is good. Otherwise, if
-// the input's scores are all 0 or 1, a score of 1 is good; if they aren't, a score above its task's mean is good.
+// the input's scores are all 0 or 1, a score of 1 is good; if they aren't, a score above its task's mean is good. known
+// is false if that mean is the score of every rollout of the task.
 func (b *Builder) label(score float64, task *scored, all ttc.Scale) (good, known bool) {
 	switch {
 	case b.cfg.GoodFrom != nil:

@@ -3,9 +3,22 @@ package grpo
 import (
 	"testing"
 
+	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/ledger"
 )
+
+// marks holds a character for each record: + for a good rollout, - for a bad one, ? for one without a label.
+type marks string
+
+func (m *marks) Record(r builders.Record) error {
+	of := map[string]marks{"": "?", `{"label": true}`: "+", `{"label": false}`: "-"}
+	*m += of[string(r.Header().Metadata)]
+	return nil
+}
+func (m *marks) Drop(ledger.Drop) error    { return nil }
+func (m *marks) Count(string, int64) error { return nil }
 
 func TestLabels(t *testing.T) {
 	two := 2.0
@@ -39,24 +52,16 @@ func TestLabels(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			g := &ttc.Group{Scales: c.scales, Examples: []*ttc.Example{{ID: "unscored"}}}
+			g := &ttc.Group{Scales: c.scales, Examples: []*ttc.Example{rollout("unscored", nil)}}
 			for i := range c.rewards {
-				g.Examples = append(g.Examples, &ttc.Example{Reward: &c.rewards[i]})
+				g.Examples = append(g.Examples, rollout("scored", &c.rewards[i]))
 			}
-			label := b.labels(g)
-			got := ""
-			for _, ex := range g.Examples[1:] {
-				switch good, known := label(ex); {
-				case !known:
-					got += "?"
-				case good:
-					got += "+"
-				default:
-					got += "-"
-				}
+			var got marks
+			if err := b.Build(t.Context(), g, &got); err != nil {
+				t.Fatal(err)
 			}
-			if _, known := label(g.Examples[0]); got != c.want || known {
-				t.Errorf("got %s, want %s; unscored: %v", got, c.want, known)
+			if want := "?" + c.want; string(got) != want {
+				t.Errorf("got %s, want %s", got, want)
 			}
 		})
 	}

@@ -12,6 +12,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/nat-go/nat-go/builders/yamldoc"
+	"github.com/nat-go/nat-go/internal/lists"
 )
 
 // Draft is a version of JSON Schema. Only keywords that both drafts share are written.
@@ -92,11 +93,7 @@ func (s *Spec) typeSchema() map[string]any {
 	case Bytes:
 		m["type"], m["format"] = []string{"string", "integer"}, formatSize
 	case Union:
-		var of []any
-		for _, o := range s.OneOf {
-			of = append(of, o.SchemaMap())
-		}
-		m["anyOf"] = of
+		m["anyOf"] = lists.Map(s.OneOf, func(o *Spec) any { return o.SchemaMap() })
 	}
 	switch s.Kind {
 	case Int, Float, Duration, Bytes:

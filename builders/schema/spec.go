@@ -16,6 +16,7 @@ import (
 
 	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/builders/yamldoc"
+	"github.com/nat-go/nat-go/internal/lists"
 )
 
 // Kind is the kind of a value.
@@ -410,20 +411,12 @@ func (s *Spec) expects() string {
 }
 
 func quoteAll(names []string) string {
-	q := make([]string, len(names))
-	for i, n := range names {
-		q[i] = strconv.Quote(n)
-	}
-	return strings.Join(q, ", ")
+	return strings.Join(lists.Map(names, strconv.Quote), ", ")
 }
 
 // Names lists the keys of an object.
 func (s *Spec) Names() []string {
-	out := make([]string, len(s.Fields))
-	for i, f := range s.Fields {
-		out[i] = f.Name
-	}
-	return out
+	return lists.Map(s.Fields, func(f Field) string { return f.Name })
 }
 
 // Nearest guesses the intended key for an unknown one. It returns a key of the object or, failing that, the path of a

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -219,11 +220,8 @@ func (s *Spec) failed(
 
 // isLimit reports whether a rule is one of the bounds in the spec.
 func (s *Spec) isLimit(tag string) bool {
-	switch tag {
-	case "gt", "gte", "min", "lt", "lte", "max", "len":
-		return s.Min != nil || s.Max != nil || s.MinLen != nil || s.MaxLen != nil
-	}
-	return false
+	return slices.Contains([]string{"gt", "gte", "min", "lt", "lte", "max", "len"}, tag) &&
+		(s.Min != nil || s.Max != nil || s.MinLen != nil || s.MaxLen != nil)
 }
 
 func sizeOf(v any) int {

@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/nat-go/nat-go/internal/lists"
 )
 
 // TypeText describes the type of a value in a few words: "text", "list: each text", "one of a, b".
@@ -18,11 +20,7 @@ func (s *Spec) TypeText() string {
 	case (s.Kind == Int || s.Kind == Float) && (s.Min != nil || s.Max != nil):
 		return kinds[s.Kind].text + ", " + s.rangeText()
 	case s.Kind == Union:
-		var of []string
-		for _, o := range s.OneOf {
-			of = append(of, o.TypeText())
-		}
-		return strings.Join(of, " or ")
+		return strings.Join(lists.Map(s.OneOf, (*Spec).TypeText), " or ")
 	}
 	return kinds[s.Kind].text
 }

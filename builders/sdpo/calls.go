@@ -1,8 +1,6 @@
 package sdpo
 
 import (
-	"strings"
-
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 )
@@ -72,18 +70,4 @@ func answered(calls []call, among []int, m *chat.Message) int {
 		}
 	}
 	return last
-}
-
-// textOf returns the text of a message: its content, or the text of its parts.
-func textOf(m *chat.Message) string {
-	if m.Form != chat.Parts {
-		return m.Text
-	}
-	var b strings.Builder
-	for _, p := range m.Parts {
-		if p.Type == "text" {
-			b.WriteString(p.Text)
-		}
-	}
-	return b.String()
 }

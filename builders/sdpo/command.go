@@ -118,7 +118,7 @@ func (s *site) question() (*question, error) {
 		q.Target = "next_turn"
 	}
 	if i := slices.IndexFunc(s.walk, func(n *ttc.Node) bool { return n.Message.Role == "user" }); i >= 0 {
-		q.Task = textOf(&s.walk[i].Message)
+		q.Task = s.walk[i].Message.AllText()
 	}
 	line, err := q.line()
 	if err != nil {

@@ -73,7 +73,7 @@ func (d *detector) read(made *chat.ToolCall, n *ttc.Node) finding {
 	if anyFits(d.ignore, made.Name) {
 		return finding{}
 	}
-	text := textOf(&n.Message)
+	text := n.Message.AllText()
 	c := contentOf(text)
 	for _, m := range d.match {
 		if fits(m.tool, made.Name) && m.fits(c) {

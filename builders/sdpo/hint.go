@@ -148,13 +148,7 @@ func (s *site) variables(failed string) (template.Input, error) {
 		err = cmp.Or(err, wrong)
 		return v
 	}
-	list := func(texts []string) pyvalue.Value {
-		values := []pyvalue.Value{}
-		for _, t := range texts {
-			values = append(values, pyvalue.Str(t))
-		}
-		return pyvalue.NewList(values)
-	}
+	list := func(texts []string) pyvalue.Value { return pyvalue.NewList(lists.Map(texts, pyvalue.Str)) }
 	args, _ := arguments(s.made)
 	var problems []string
 	if s.fault != nil {

@@ -72,7 +72,7 @@ func addWords(all map[string]bool, text string) {
 }
 
 func addMessage(all map[string]bool, m *chat.Message) {
-	addWords(all, textOf(m))
+	addWords(all, m.AllText())
 	addWords(all, m.Reasoning)
 	for i := range m.ToolCalls {
 		addWords(all, m.ToolCalls[i].Name)

@@ -371,7 +371,7 @@ func (b *Builder) course(t *trace, known texts) *course {
 		d.key = known.number(made.made.Name + "\x00" + string(equal.AppendCanonical(nil, args)))
 		result := ""
 		if made.result >= 0 {
-			result = textOf(&t.walk[made.result].Message)
+			result = t.walk[made.result].Message.AllText()
 		}
 		d.result = known.number(result)
 		c.add(d)

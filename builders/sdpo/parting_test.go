@@ -107,7 +107,7 @@ func (r airlineRollout) truth(t *trace) string {
 	left := slices.Clone(r.right)
 	for i := range t.calls {
 		c := &t.calls[i]
-		if !airlineWrites[c.made.Name] || strings.HasPrefix(textOf(&t.walk[c.result].Message), "Error") {
+		if !airlineWrites[c.made.Name] || strings.HasPrefix(t.walk[c.result].Message.AllText(), "Error") {
 			continue
 		}
 		at := slices.Index(left, spell(c.made.Name, c.made.Arguments))

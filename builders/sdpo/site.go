@@ -91,7 +91,7 @@ func (b *Builder) judge(t *trace, c call) (f failure, nearly finding, failed boo
 				nearly = found
 			}
 		}
-		f.text = textOf(&t.walk[f.result].Message)
+		f.text = t.walk[f.result].Message.AllText()
 		if f.class == "" && f.fault != nil && f.fault.class != argumentsNotJSON && saysSucceeded(t.walk[f.result]) {
 			f.fault = nil // the source says that the call succeeded, so the list of tools must be incomplete
 		}
@@ -174,7 +174,7 @@ func (d *detector) toldAt(t *trace, turn, at int, of told) {
 			continue
 		}
 		if f.result < 0 && at > turn {
-			f.result, f.text = at, textOf(&n.Message)
+			f.result, f.text = at, n.Message.AllText()
 		}
 		if !f.told.any {
 			f.told = of
@@ -193,7 +193,7 @@ func (d *detector) toldAt(t *trace, turn, at int, of told) {
 	}
 	if at > turn {
 		f.result = at
-		if text := textOf(&n.Message); strings.TrimSpace(text) != "" {
+		if text := n.Message.AllText(); strings.TrimSpace(text) != "" {
 			f.text = text
 		}
 	}
@@ -213,7 +213,7 @@ func (t *trace) supports(c call, result int) bool {
 	}
 	const most = 400
 	m := &t.walk[next].Message
-	text := textOf(m)
+	text := m.AllText()
 	if regrets().MatchString(text[:min(len(text), most)]) {
 		return true
 	}
@@ -272,7 +272,7 @@ func (t *trace) nextTurn(result int) int {
 // targetText returns the model's text in the target turn.
 func (s *site) targetText() string {
 	m := &s.walk[s.at].Message
-	texts := []string{m.Reasoning, textOf(m)}
+	texts := []string{m.Reasoning, m.AllText()}
 	for i := range m.ToolCalls {
 		texts = append(texts, m.ToolCalls[i].Arguments)
 	}

@@ -2,13 +2,13 @@ package sdpo
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"strings"
 
 	"github.com/zeebo/xxh3"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/builders/internal/emit"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 )
@@ -87,29 +87,18 @@ func (t *trace) prompts() []xxh3.Uint128 {
 	}
 	h := xxh3.New()
 	for i := range t.example.Tools {
-		field(h, string(t.example.Tools[i].Raw))
+		emit.HashTexts(h, string(t.example.Tools[i].Raw))
 	}
 	out := make([]xxh3.Uint128, len(t.walk))
 	for i, n := range t.walk {
 		out[i] = h.Sum128()
 		m := &n.Message
-		field(h, m.Role)
-		field(h, textOf(m))
-		field(h, m.Name)
-		field(h, m.Reasoning)
+		emit.HashTexts(h, m.Role, m.AllText(), m.Name, m.Reasoning)
 		for k := range m.ToolCalls {
-			field(h, m.ToolCalls[k].Name)
-			field(h, m.ToolCalls[k].Arguments)
+			emit.HashTexts(h, m.ToolCalls[k].Name, m.ToolCalls[k].Arguments)
 		}
-		field(h, "\x00end")
+		emit.HashTexts(h, "\x00end")
 	}
 	t.hashes = out
 	return out
-}
-
-func field(h *xxh3.Hasher, s string) {
-	var n [8]byte
-	binary.LittleEndian.PutUint64(n[:], uint64(len(s)))
-	h.Write(n[:])
-	h.WriteString(s)
 }

@@ -29,10 +29,8 @@ type Builder struct{ cfg Config }
 
 // New returns a builder, or an error that explains why its configuration is invalid.
 func New(cfg Config) (*Builder, error) {
-	if err := schema.Validate(&cfg); err != nil {
-		return nil, err
-	}
-	return &Builder{cfg}, nil
+	b := &Builder{cfg}
+	return b, schema.Validate(&b.cfg)
 }
 
 // Build chooses among the rollouts of the group, and among the candidates for each turn of its examples.
@@ -138,12 +136,9 @@ const countedOnly = "only_score"
 
 // Remarks returns remarks for the user about a run, given the builder's counters.
 func Remarks(counters map[string]int64) []string {
-	n := counters[countedOnly]
-	if n == 0 {
-		return nil
-	}
-	return []string{fmt.Sprintf("all scores are the same, which doesn't show whether they are good or bad: imitated %s; "+
-		"set min_score to the lowest score to imitate, or select: all if the score doesn't matter", ledger.Quantity(n, "answer"))}
+	return emit.Remark(counters[countedOnly], "answer", "all scores are the same, which doesn't show whether they are "+
+		"good or bad: imitated %s; set min_score to the lowest score to imitate, or select: all if the score doesn't "+
+		"matter")
 }
 
 // judge sets why for every choice that can't be taken.

@@ -3,7 +3,6 @@ package sft
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/builders/internal/emit"
@@ -64,19 +63,11 @@ func failed(n *ttc.Node, call *chat.ToolCall) bool {
 	if flagged, _ := evidence.Flagged(n); flagged || n.Error != nil {
 		return flagged
 	}
-	text := n.Message.Text
-	if n.Message.Form == chat.Parts {
-		var b strings.Builder
-		for _, p := range n.Message.Parts {
-			b.WriteString(p.Text)
-		}
-		text = b.String()
-	}
 	args := call.Parsed
 	if args.Kind() != json.Object {
 		args = nil
 	}
-	return evidence.Read(text, evidence.Call{Arguments: args}).Failed
+	return evidence.Read(n.Message.AllText(), evidence.Call{Arguments: args}).Failed
 }
 
 // withoutFailed returns the walk as messages, without failed calls, and reports which messages are trained on. A turn

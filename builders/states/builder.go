@@ -171,12 +171,8 @@ func (b *Builder) metadata(ex *ttc.Example, p *sdpo.Found) json.Raw {
 
 // describe appends the role, text and calls of a message.
 func describe(dst []byte, m *chat.Message) []byte {
-	text := m.Text
-	for _, p := range m.Parts {
-		text += p.Text
-	}
 	dst = json.AppendString(append(dst, `{"role": `...), m.Role)
-	dst = json.AppendString(append(dst, `, "content": `...), text)
+	dst = json.AppendString(append(dst, `, "content": `...), m.AllText())
 	sep := `, "tool_calls": [`
 	for i := range m.ToolCalls {
 		dst, sep = append(dst, sep...), ", "

@@ -32,7 +32,7 @@ var mayImport = map[string][]string{
 	"ttc/internal/...":     {},
 	"ttc/pyvalue":          {"ttc/json", "ttc/internal/pytext"},
 	"ttc/chat":             {"ttc/json"},
-	"ttc/chat/...":         {"ttc/chat", "ttc/json", "ttc/pyvalue", "ttc/internal/pytext"},
+	"ttc/chat/...":         {"internal/lists", "ttc/chat", "ttc/json", "ttc/pyvalue", "ttc/internal/pytext"},
 	"ttc":                  {"ttc/chat", "ttc/json", "ttc/ledger"},
 	"ttc/source/...":       {"internal/...", "ttc/..."},
 	"ttc/group":            {"internal/...", "ttc/..."},
@@ -156,7 +156,8 @@ func TestImportsGoOneWay(t *testing.T) {
 var sdkNeeds = []string{
 	"plugins/proto/nat/builder/v1", "plugins/sdk", "plugins/internal/wire",
 	"builders", "builders/finding", "builders/schema", "builders/yamldoc",
-	"ttc", "ttc/chat", "ttc/internal/pytext", "ttc/json", "ttc/ledger", "internal/secret", "internal/terminal",
+	"ttc", "ttc/chat", "ttc/internal/pytext", "ttc/json", "ttc/ledger", "internal/lists", "internal/secret",
+	"internal/terminal",
 }
 
 // sdkModules lists the modules that a plugin links: gRPC's, the validator's, and YAML.

@@ -10,16 +10,19 @@ type walkStep struct {
 	message int32
 }
 
-// Extend returns a walk with one more message.
-func (s *Session) Extend(w Walk, r Ref) Walk {
-	step := walkStep{w, int32(r)}
-	next, ok := s.walkOf[step]
-	if !ok {
-		s.walks = append(s.walks, step)
-		next = Walk(len(s.walks))
-		s.walkOf[step] = next
+// Extend returns a walk with further messages.
+func (s *Session) Extend(w Walk, refs ...Ref) Walk {
+	for _, r := range refs {
+		step := walkStep{w, int32(r)}
+		next, ok := s.walkOf[step]
+		if !ok {
+			s.walks = append(s.walks, step)
+			next = Walk(len(s.walks))
+			s.walkOf[step] = next
+		}
+		w = next
 	}
-	return next
+	return w
 }
 
 // Last returns the last message of a walk, and the walk before it. It reports false for an empty walk.

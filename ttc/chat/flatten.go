@@ -17,6 +17,18 @@ func (m *Message) FlattenText() {
 	}
 }
 
+// AllText returns the text of a message: its content or, if that is a list of parts, the text of all text parts.
+func (m *Message) AllText() string {
+	if m.Form != Parts {
+		return m.Text
+	}
+	var b strings.Builder
+	for _, p := range m.Parts {
+		b.WriteString(p.Text)
+	}
+	return b.String()
+}
+
 // TextOfParts returns the text of JSON content that is a list of text parts.
 func TextOfParts(raw json.Raw) (string, bool) {
 	var m Message

@@ -2,9 +2,13 @@ package emit
 
 import (
 	"context"
+	"encoding/binary"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/zeebo/xxh3"
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/pairs"
@@ -52,6 +56,14 @@ func (o *Output) Fail(err error) {
 func (o *Output) Over(ctx context.Context) bool {
 	o.Fail(ctx.Err())
 	return o.Err != nil
+}
+
+// Remark returns a remark for the user with a counted quantity, or none if the count is 0.
+func Remark(n int64, unit, text string) []string {
+	if n == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf(text, ledger.Quantity(n, unit))}
 }
 
 // Span returns a reference to the messages from the root of an example's graph to a node, without the first skip.
@@ -119,4 +131,17 @@ func Object(raw json.Raw) json.Raw {
 		return json.Raw("{}")
 	}
 	return raw
+}
+
+// HashNumber adds a number to a hash.
+func HashNumber(h *xxh3.Hasher, n int) {
+	_, _ = h.Write(binary.LittleEndian.AppendUint64(nil, uint64(n)))
+}
+
+// HashTexts adds texts to a hash, each with its length.
+func HashTexts(h *xxh3.Hasher, texts ...string) {
+	for _, text := range texts {
+		HashNumber(h, len(text))
+		_, _ = h.WriteString(text)
+	}
 }

@@ -3,6 +3,7 @@ package evidence
 import (
 	"strings"
 
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
@@ -40,12 +41,7 @@ var Rules = []Rule{
 
 // Named returns the rule with the given name.
 func Named(name string) (Rule, bool) {
-	for _, r := range Rules {
-		if r.Name == name {
-			return r, true
-		}
-	}
-	return Rule{}, false
+	return lists.Find(Rules, func(r Rule) bool { return r.Name == name })
 }
 
 // Call describes the call that a result answers.

@@ -141,20 +141,17 @@ func (b *Builder) groups(ctx context.Context, turns [][]candidate, m *metrics) (
 }
 
 func (m *metrics) report(out builders.Output) error {
-	for _, c := range []struct {
-		name string
-		n    int64
-	}{
-		{"total_examples", m.examples},
-		{"total_turns", m.turns},
-		{"total_candidates", m.candidates},
-		{"total_pairs", m.pairs},
-		{"total_trajectories", m.pairs},
-		{"skipped_single_candidate", m.single},
-		{"skipped_score_diff", m.scoreDiff},
-		{"steps_rejected_by_model", m.rejectedSteps},
+	for name, n := range map[string]int64{
+		"total_examples":           m.examples,
+		"total_turns":              m.turns,
+		"total_candidates":         m.candidates,
+		"total_pairs":              m.pairs,
+		"total_trajectories":       m.pairs,
+		"skipped_single_candidate": m.single,
+		"skipped_score_diff":       m.scoreDiff,
+		"steps_rejected_by_model":  m.rejectedSteps,
 	} {
-		if err := out.Count(c.name, c.n); err != nil {
+		if err := out.Count(name, n); err != nil {
 			return err
 		}
 	}
@@ -380,18 +377,14 @@ func extractPrompt(input json.Raw, known map[string]*prompt) (*prompt, error) {
 func (p *prompt) asMessages(input json.Raw) bool {
 	messages := []chat.Message{}
 	for e := range input.Elements() {
-		if e.Kind() != json.Object {
-			return false
-		}
 		role, _ := e.Get("role")
 		content, _ := e.Get("content")
-		if role.Kind() != json.String || content.Kind() != json.String {
+		name, named := role.Text()
+		text, isText := content.Text()
+		if !named || !isText {
 			return false
 		}
-		m := chat.Message{Form: chat.Text}
-		m.Role, _ = role.Text()
-		m.Text, _ = content.Text()
-		messages = append(messages, m)
+		messages = append(messages, chat.Message{Role: name, Form: chat.Text, Text: text})
 	}
 	p.messages = messages
 	return true

@@ -1,6 +1,10 @@
 package template
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/nat-go/nat-go/internal/lists"
+)
 
 // A node is a statement or an expression of a parsed template.
 type node interface {
@@ -181,11 +185,7 @@ func (n *setNode) parts() []node         { return []node{n.target, n.value} }
 func (n *setBlockNode) parts() []node    { return slices.Concat([]node{n.target}, n.body) }
 
 func (n *compareNode) parts() []node {
-	out := []node{n.first}
-	for _, o := range n.ops {
-		out = append(out, o.node)
-	}
-	return out
+	return append([]node{n.first}, lists.Map(n.ops, func(o operand) node { return o.node })...)
 }
 
 func (n *forNode) parts() []node {
@@ -204,9 +204,5 @@ func present(list ...node) []node {
 
 // nodes returns a list of nodes of one type as nodes.
 func nodes[T node](list []T) []node {
-	var out []node
-	for _, n := range list {
-		out = append(out, n)
-	}
-	return out
+	return lists.Map(list, func(n T) node { return n })
 }

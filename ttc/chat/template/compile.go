@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
@@ -159,11 +160,7 @@ func (c *compiler) enter(f *frame) func(st *state) {
 }
 
 func (c *compiler) body(nodes []node, f *frame) stmt {
-	steps := make([]stmt, len(nodes))
-	for i, n := range nodes {
-		steps[i] = c.statement(n, f)
-	}
-	return sequence(steps)
+	return sequence(lists.Map(nodes, func(n node) stmt { return c.statement(n, f) }))
 }
 
 // sequence runs statements until one of them ends with break or continue.
@@ -308,10 +305,9 @@ func (c *compiler) ifStatement(n *ifNode, f *frame) stmt {
 		test condition
 		body stmt
 	}
-	var branches []branch
-	for _, e := range slices.Concat([]*ifNode{n}, n.elifs) {
-		branches = append(branches, branch{c.condition(e.test, soft), c.body(e.body, soft)})
-	}
+	branches := lists.Map(slices.Concat([]*ifNode{n}, n.elifs), func(n *ifNode) branch {
+		return branch{c.condition(n.test, soft), c.body(n.body, soft)}
+	})
 	test, body, elifs := branches[0].test, branches[0].body, branches[1:]
 	otherwise := c.body(n.otherwise, soft)
 	return func(st *state) flow {
@@ -342,10 +338,7 @@ func (c *compiler) assign(target node, f *frame) func(st *state, v val) {
 			ns(st).attrs.SetStr(t.attr, v)
 		}
 	case *tupleNode:
-		parts := make([]func(*state, val), len(t.items))
-		for i, e := range t.items {
-			parts[i] = c.assign(e, f)
-		}
+		parts := lists.Map(t.items, func(n node) func(*state, val) { return c.assign(n, f) })
 		at := t.at()
 		return func(st *state, v val) {
 			st.pos = at

@@ -3,6 +3,7 @@ package template
 import (
 	"slices"
 
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
@@ -104,11 +105,7 @@ func (c *compiler) optional(n node, f *frame) expr {
 }
 
 func (c *compiler) exprs(nodes []node, f *frame) []expr {
-	out := make([]expr, len(nodes))
-	for i, n := range nodes {
-		out[i] = c.expr(n, f)
-	}
-	return out
+	return lists.Map(nodes, func(n node) expr { return c.expr(n, f) })
 }
 
 func evaluate(st *state, exprs []expr) []val {
@@ -124,14 +121,10 @@ func (c *compiler) display(n node, f *frame) expr {
 	switch n := n.(type) {
 	case *tupleNode:
 		items := c.exprs(n.items, f)
-		return func(st *state) val {
-			return st.newTuple(evaluate(st, items))
-		}
+		return func(st *state) val { return st.newTuple(evaluate(st, items)) }
 	case *listNode:
 		items := c.exprs(n.items, f)
-		return func(st *state) val {
-			return st.newList(evaluate(st, items))
-		}
+		return func(st *state) val { return st.newList(evaluate(st, items)) }
 	case *dictNode:
 		items, at := c.exprs(n.items, f), n.at()
 		return func(st *state) val {
@@ -188,10 +181,7 @@ func (c *compiler) comparison(n *compareNode, f *frame) condition {
 		op string
 		e  expr
 	}
-	steps := make([]step, len(n.ops))
-	for i, o := range n.ops {
-		steps[i] = step{o.op, c.expr(o.node, f)}
-	}
+	steps := lists.Map(n.ops, func(o operand) step { return step{o.op, c.expr(o.node, f)} })
 	return func(st *state) bool {
 		a := first(st)
 		for _, s := range steps {

@@ -233,7 +233,5 @@ func (c *compiler) equalsText(n *compareNode, f *frame) condition {
 		return func(st *state) bool { return p.ref(st).IsText(text) == equal }
 	}
 	p := c.ptr(n.first, f)
-	return func(st *state) bool {
-		return p(st).IsText(text) == equal
-	}
+	return func(st *state) bool { return p(st).IsText(text) == equal }
 }

@@ -202,8 +202,7 @@ func (l *lexer) end(at int, mark string) int {
 // closing matches the end of a block tag or comment: `+%}`, `-%}\s*` or `%}\n?`. It returns the end of the match, or
 // -1.
 func (l *lexer) closing(at int, mark string) int {
-	switch rest := l.src[at:]; {
-	case strings.HasPrefix(rest, "+"+mark), strings.HasPrefix(rest, mark+"\n"):
+	if rest := l.src[at:]; strings.HasPrefix(rest, "+"+mark) || strings.HasPrefix(rest, mark+"\n") {
 		return at + len(mark) + 1
 	}
 	return l.end(at, mark)
@@ -311,10 +310,7 @@ func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
 // digits returns the end of the run of digits that starts at a position.
 func (l *lexer) digits(at int) int {
-	for at < len(l.src) && isDigit(l.src[at]) {
-		at++
-	}
-	return at
+	return len(l.src) - len(strings.TrimLeft(l.src[at:], "0123456789"))
 }
 
 func (l *lexer) number() {

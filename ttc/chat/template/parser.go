@@ -289,8 +289,7 @@ func (p *parser) target(o tupleOptions) node {
 }
 
 func (p *parser) assignable(t token) {
-	switch t.text {
-	case "true", "false", "none", "True", "False", "None":
+	if slices.Contains([]string{"true", "false", "none", "True", "False", "None"}, t.text) {
 		p.fail(t, "can't assign to 'name'")
 	}
 }

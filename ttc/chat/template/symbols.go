@@ -107,13 +107,15 @@ func (s *symbols) store(name string) {
 	if _, ok := s.refs[name]; ok {
 		return
 	}
-	if s.parent != nil {
-		if outer, ok := s.parent.find(name); ok {
-			s.define(name, load{kind: loadAlias, from: outer})
-			return
-		}
+	s.define(name, s.outer(name, load{kind: loadUndefined}))
+}
+
+// outer returns a load from the outer variable with a name, or otherwise if there is none.
+func (s *symbols) outer(name string, otherwise load) load {
+	if r, ok := s.parent.find(name); ok {
+		return load{kind: loadAlias, from: r}
 	}
-	s.define(name, load{kind: loadUndefined})
+	return otherwise
 }
 
 func (s *symbols) parameter(name string) ref {
@@ -141,13 +143,7 @@ func (s *symbols) branch(branches []*symbols) {
 	}
 	for _, name := range s.stores[before:] {
 		target, _ := s.find(name)
-		if s.parent != nil {
-			if outer, ok := s.parent.find(name); ok {
-				s.setLoad(target, load{kind: loadAlias, from: outer})
-				continue
-			}
-		}
-		s.setLoad(target, load{kind: loadResolve, name: name})
+		s.setLoad(target, s.outer(name, load{kind: loadResolve, name: name}))
 	}
 }
 

@@ -207,11 +207,7 @@ func (st *state) replace(v, old, with val) val {
 	}
 	b := st.borrow()
 	at := 0
-	for {
-		i := strings.Index(s[at:], o)
-		if i < 0 {
-			break
-		}
+	for i := strings.Index(s, o); i >= 0; i = strings.Index(s[at:], o) {
 		b.writeSlice(s, p, at, at+i)
 		b.write(with.Text(), provOf(with))
 		st.checkRoom(b.size())

@@ -36,7 +36,7 @@ type reader struct {
 func entries(tally *source.Tally) session.Entries {
 	r := &reader{tally: tally, roots: &session.Names{}, named: &session.Names{}}
 	return session.Entries{
-		ID: r.root, Others: "lines that are not events", Regroup: r.session, Sessions: r.sessions,
+		ID: r.root, Others: "lines that are not events", Regroup: r.named.NameOf, Sessions: r.sessions,
 		Names: []*session.Names{r.roots, r.named},
 	}
 }
@@ -69,13 +69,6 @@ func (r *reader) root(entry json.Raw) (string, bool) {
 		r.named.Least(root, name)
 	}
 	return root, true
-}
-
-func (r *reader) session(root string) string {
-	if name, ok := r.named.Get(root); ok {
-		return name
-	}
-	return root
 }
 
 // sessions builds the session from the events.

@@ -72,7 +72,7 @@ func (t *scopes) sessions(limits session.Limits) []*calls.Session {
 		return nil
 	}
 	slices.SortFunc(t.order, func(a, b *scope) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.id, b.id)) })
-	t.out = limits.New(t.r.session(rootOf(t.order[0].part.JSON)))
+	t.out = limits.New(t.r.named.NameOf(rootOf(t.order[0].part.JSON)))
 	t.examine()
 	for _, s := range t.order {
 		if s.category == "llm" {

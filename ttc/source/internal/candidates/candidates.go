@@ -129,7 +129,8 @@ func (s *Source) example(ctx context.Context) (*ttc.Example, error) {
 	s.Begin(s.ahead.offset, s.lines-1)
 	of := s.ahead.of
 	ex := s.newExample()
-	s.name(ex)
+	entry := xxh3.Uint128{Lo: uint64(s.ahead.offset), Hi: 1} // unique, so that the example doesn't count as a duplicate
+	s.IDs.NameLine(ex, s.lines-1, entry, &s.Tally.S)
 	s.reader.Begin()
 	size := int64(0)
 	for n := 0; ; n++ {
@@ -179,22 +180,6 @@ func (s *Source) newExample() *ttc.Example {
 		}
 	}
 	return ex
-}
-
-// name makes the example's id unique. An example without an id is named after its first line.
-func (s *Source) name(ex *ttc.Example) {
-	st := &s.Tally.S
-	entry := xxh3.Uint128{Lo: uint64(s.ahead.offset), Hi: 1} // unique, so that the example doesn't count as a duplicate
-	var unique string
-	if ex.ID == "" {
-		ex.ID = source.RowName(s.lines - 1)
-		st.MissingIDs++
-		unique, _ = s.IDs.AddLine(ex.Row, s.lines-1, entry)
-	} else {
-		unique, _ = s.IDs.Add(ex.Row, ex.ID, entry)
-	}
-	st.Renamed(ex.ID, unique)
-	ex.ID = unique
 }
 
 // fits returns an error if adding the line read ahead would make an example exceed the limits. n is the example's

@@ -254,7 +254,5 @@ func (h *history) user(texts []string) {
 }
 
 func (h *history) append(refs ...calls.Ref) {
-	for _, ref := range refs {
-		h.out = h.t.out.Extend(h.out, ref)
-	}
+	h.out = h.t.out.Extend(h.out, refs...)
 }

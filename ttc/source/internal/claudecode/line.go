@@ -23,31 +23,39 @@ type line struct {
 	tail, shape               json.Raw
 }
 
-// textFields and valueFields are the fields of a line that hold the text or the value under a key.
-var (
-	textFields = map[string]func(*line) *string{
-		`"type"`:       func(l *line) *string { return &l.typ },
-		`"subtype"`:    func(l *line) *string { return &l.subtype },
-		`"uuid"`:       func(l *line) *string { return &l.uuid },
-		`"parentUuid"`: func(l *line) *string { return &l.parent },
-		`"agentId"`:    func(l *line) *string { return &l.agent },
-		`"requestId"`:  func(l *line) *string { return &l.requestID },
-		`"requestRef"`: func(l *line) *string { return &l.requestRef },
-		`"id"`:         func(l *line) *string { return &l.id },
-		`"hash"`:       func(l *line) *string { return &l.hash },
-		`"base"`:       func(l *line) *string { return &l.base },
-		`"shapeHash"`:  func(l *line) *string { return &l.shapeHash },
-	}
-	valueFields = map[string]func(*line) *json.Raw{
-		`"version"`:         func(l *line) *json.Raw { return &l.version },
-		`"message"`:         func(l *line) *json.Raw { return &l.message },
-		`"attachment"`:      func(l *line) *json.Raw { return &l.attachment },
-		`"rendered"`:        func(l *line) *json.Raw { return &l.rendered },
-		`"compactMetadata"`: func(l *line) *json.Raw { return &l.compact },
-		`"tail"`:            func(l *line) *json.Raw { return &l.tail },
-		`"shape"`:           func(l *line) *json.Raw { return &l.shape },
-	}
-)
+// lineFields read the fields of a line that are used, by their keys.
+var lineFields = map[string]func(l *line, v json.Raw){
+	`"type"`:       func(l *line, v json.Raw) { l.typ = session.Text(v) },
+	`"subtype"`:    func(l *line, v json.Raw) { l.subtype = session.Text(v) },
+	`"uuid"`:       func(l *line, v json.Raw) { l.uuid = session.Text(v) },
+	`"parentUuid"`: func(l *line, v json.Raw) { l.parent, l.linked = session.Text(v), true },
+	`"agentId"`:    func(l *line, v json.Raw) { l.agent = session.Text(v) },
+	`"requestId"`:  func(l *line, v json.Raw) { l.requestID = session.Text(v) },
+	`"requestRef"`: func(l *line, v json.Raw) { l.requestRef = session.Text(v) },
+	`"id"`:         func(l *line, v json.Raw) { l.id = session.Text(v) },
+	`"hash"`:       func(l *line, v json.Raw) { l.hash = session.Text(v) },
+	`"base"`:       func(l *line, v json.Raw) { l.base = session.Text(v) },
+	`"shapeHash"`:  func(l *line, v json.Raw) { l.shapeHash = session.Text(v) },
+	`"timestamp"`:  func(l *line, v json.Raw) { l.at = session.Nanoseconds(session.Text(v)) },
+
+	`"version"`:         func(l *line, v json.Raw) { l.version = v },
+	`"message"`:         func(l *line, v json.Raw) { l.message = v },
+	`"attachment"`:      func(l *line, v json.Raw) { l.attachment = v },
+	`"rendered"`:        func(l *line, v json.Raw) { l.rendered = v },
+	`"compactMetadata"`: func(l *line, v json.Raw) { l.compact = v },
+	`"tail"`:            func(l *line, v json.Raw) { l.tail = v },
+	`"shape"`:           func(l *line, v json.Raw) { l.shape = v },
+
+	`"isSidechain"`:       func(l *line, v json.Raw) { l.sidechain, _ = v.Bool() },
+	`"isCompactSummary"`:  func(l *line, v json.Raw) { l.summary, _ = v.Bool() },
+	`"isApiErrorMessage"`: func(l *line, v json.Raw) { l.apiError, _ = v.Bool() },
+	`"keep"`:              func(l *line, v json.Raw) { l.keep, _ = v.Int64() },
+	`"apiBlockIndex"`: func(l *line, v json.Raw) {
+		if n, ok := v.Int64(); ok && n >= 0 {
+			l.blockIndex = n
+		}
+	},
+}
 
 // parseLine reads a line. The line's content is valid only as long as raw is.
 func parseLine(raw json.Raw) line {
@@ -55,32 +63,9 @@ func parseLine(raw json.Raw) line {
 	c := raw.Cursor()
 	c.Enter(json.Object)
 	for key, ok := c.Member(); ok; key, ok = c.Member() {
-		if field := textFields[string(key)]; field != nil {
-			*field(&l), _ = c.Value().Text()
-			l.linked = l.linked || string(key) == `"parentUuid"`
-			continue
-		}
-		if field := valueFields[string(key)]; field != nil {
-			*field(&l) = c.Value()
-			continue
-		}
-		switch string(key) {
-		case `"isSidechain"`:
-			l.sidechain, _ = c.Value().Bool()
-		case `"isCompactSummary"`:
-			l.summary, _ = c.Value().Bool()
-		case `"isApiErrorMessage"`:
-			l.apiError, _ = c.Value().Bool()
-		case `"apiBlockIndex"`:
-			if n, ok := c.Value().Int64(); ok && n >= 0 {
-				l.blockIndex = n
-			}
-		case `"timestamp"`:
-			at, _ := c.Value().Text()
-			l.at = session.Nanoseconds(at)
-		case `"keep"`:
-			l.keep, _ = c.Value().Int64()
-		default:
+		if read := lineFields[string(key)]; read != nil {
+			read(&l, c.Value())
+		} else {
 			c.Skip()
 		}
 	}

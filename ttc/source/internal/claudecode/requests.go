@@ -73,11 +73,8 @@ func (r *requests) addBlob(l *line, t *transcript) {
 	if _, ok := r.blobs[l.hash]; ok {
 		return
 	}
-	refs := []calls.Ref{}
-	for _, m := range exchange.AnthropicMessages(session.Text(l.message, "role"), session.At(l.message, "content")) {
-		refs = append(refs, t.out.Message(m))
-	}
-	r.blobs[l.hash] = refs
+	role, content := session.Text(l.message, "role"), session.At(l.message, "content")
+	r.blobs[l.hash] = exchange.Refs(t.out, exchange.AnthropicMessages(role, content))
 }
 
 func (r *requests) addRequest(l *line) {
@@ -99,8 +96,7 @@ func (r *requests) addRequest(l *line) {
 		q.broken = true
 	}
 	for e := range l.tail.Elements() {
-		hash, _ := e.Text()
-		q.last = r.step(q.last, hash)
+		q.last = r.step(q.last, session.Text(e))
 	}
 	r.byID[l.id] = q
 	r.order = append(r.order, q)
@@ -224,9 +220,7 @@ func (r *requests) walk(t *transcript, system calls.Walk, last int32) (calls.Wal
 		if !ok {
 			return 0, false
 		}
-		for _, ref := range refs {
-			out = t.out.Extend(out, ref)
-		}
+		out = t.out.Extend(out, refs...)
 		r.walks[stepWalk{system, at}] = out
 	}
 	return out, true

@@ -9,6 +9,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/nat-go/nat-go/internal/calls"
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
@@ -129,8 +130,7 @@ func (t *transcript) add(raw session.Line) {
 	l.offset = raw.Offset
 	if v := l.version; len(v) > 0 && len(v) < longVersion && len(t.versions) < maxVersions && !t.versions[string(v)] {
 		t.versions[string(v)] = true
-		number, _ := v.Text()
-		t.tally.Wrote(source.Version{Program: "Claude Code", Number: number, Newest: newest})
+		t.tally.Wrote(source.Version{Program: "Claude Code", Number: session.Text(v), Newest: newest})
 	}
 	t.line(&l)
 }
@@ -303,11 +303,8 @@ func (t *transcript) attachment(l *line) {
 }
 
 // textsOf returns the texts of content's blocks.
-func textsOf(content json.Raw) (texts []string) {
-	for _, b := range exchange.Blocks(content) {
-		texts = append(texts, session.Text(b, "text"))
-	}
-	return texts
+func textsOf(content json.Raw) []string {
+	return lists.Map(exchange.Blocks(content), func(b json.Raw) string { return session.Text(b, "text") })
 }
 
 // snapshot records the system prompt and the tools, which later lines refer to.
@@ -361,8 +358,7 @@ func (t *transcript) systemLine(l *line) {
 		rec.boundary = true
 		rec.anchor = session.Text(l.compact, "preservedMessages", "anchorUuid")
 		for e := range session.At(l.compact, "preservedMessages", "uuids").Elements() {
-			id, _ := e.Text()
-			rec.preserved = append(rec.preserved, id)
+			rec.preserved = append(rec.preserved, session.Text(e))
 		}
 	case "api_error":
 		t.callOutside(session.FailedCall, l, "")
@@ -383,12 +379,8 @@ func (t *transcript) calls() {
 			}
 			return cmp.Compare(x.index, y.index)
 		})
-		var raws []json.Raw
-		for _, b := range a.blocks {
-			raws = append(raws, b.raw)
-		}
 		var m chat.Message
-		m, a.hidden = exchange.AnswerOf(raws)
+		m, a.hidden = exchange.AnswerOf(lists.Map(a.blocks, func(b block) json.Raw { return b.raw }))
 		a.blocks = nil
 		a.ref0 = t.out.Message(calls.Message{Message: m})
 	}

@@ -128,12 +128,10 @@ func told(content json.Raw) []calls.Message {
 
 // isValue reports whether a result is a value rather than text or blocks.
 func isValue(v json.Raw) bool {
-	for block := range v.Elements() {
-		if typ := session.Text(block, "type"); typ != "text" && typ != "image" {
-			return true
-		}
-	}
-	return v.Kind() == json.Object
+	return v.Kind() == json.Object || session.Any(v, func(block json.Raw) bool {
+		typ := session.Text(block, "type")
+		return typ != "text" && typ != "image"
+	})
 }
 
 // unwrapped returns a user's text without the enclosing tag, which records the user's mode and isn't sent to the model.

@@ -43,12 +43,7 @@ func inserted(role string, content json.Raw) bool {
 	if text, ok := content.Text(); ok {
 		return insertedText(role, text)
 	}
-	for part := range content.Elements() {
-		if insertedText(role, session.Text(part, "text")) {
-			return true
-		}
-	}
-	return false
+	return session.Any(content, func(part json.Raw) bool { return insertedText(role, session.Text(part, "text")) })
 }
 
 func insertedText(role, text string) bool {

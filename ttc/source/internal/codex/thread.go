@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/nat-go/nat-go/internal/calls"
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/source/internal/exchange"
@@ -254,9 +255,7 @@ func (t *thread) addCalls() {
 			continue
 		}
 		c := a.call
-		for _, e := range a.input {
-			c.Input = append(c.Input, t.refOf(e))
-		}
+		c.Input = lists.Map(a.input, t.refOf)
 		t.out.Add(c)
 	}
 }

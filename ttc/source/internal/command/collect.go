@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/nat-go/nat-go/internal/durable"
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/internal/process"
 	"github.com/nat-go/nat-go/ttc/source/internal/nat"
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
@@ -124,11 +125,7 @@ func (c *collector) command(ctx context.Context, out string) (argv []string, cle
 		cleanup = func() { os.Remove(path) }
 		vars = append(vars, "{config}", path)
 	}
-	r := strings.NewReplacer(vars...)
-	for _, arg := range c.cfg.Command {
-		argv = append(argv, r.Replace(arg))
-	}
-	return argv, cleanup, nil
+	return lists.Map(c.cfg.Command, strings.NewReplacer(vars...).Replace), cleanup, nil
 }
 
 // temporary writes a file that only its owner can read.

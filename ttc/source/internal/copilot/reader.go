@@ -157,15 +157,10 @@ func (r *reader) results(t *conversation) {
 // context returns the input of an agent's next call.
 func (r *reader) context(t *conversation) calls.Walk {
 	if t.walked < 0 {
-		t.walk, t.walked = 0, 0
+		t.walk, t.walked = r.s.Extend(0, t.system...), 0
 		r.s.Give(len(t.said))
-		for _, ref := range t.system {
-			t.walk = r.s.Extend(t.walk, ref)
-		}
 	}
-	for _, ref := range t.said[t.walked:] {
-		t.walk = r.s.Extend(t.walk, ref)
-	}
+	t.walk = r.s.Extend(t.walk, t.said[t.walked:]...)
 	t.walked = len(t.said)
 	return t.walk
 }

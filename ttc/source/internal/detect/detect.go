@@ -12,6 +12,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
@@ -145,10 +146,7 @@ func Choose(all []source.Factory, only string, h *source.Head) (*Found, error) {
 		}
 		return best[0].with(best[0].Source.Named(h.Given)), nil
 	}
-	var names []string
-	for _, b := range best {
-		names = append(names, b.Source.Type)
-	}
+	names := lists.Map(best, func(b Found) string { return b.Source.Type })
 	what := "input can be read as " + strings.Join(names, " and as ") + ": choose one with --source"
 	return nil, &AmbiguousError{Path: h.Path, What: what}
 }

@@ -3,8 +3,10 @@ package detect
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
@@ -186,10 +188,7 @@ func labelsOf(h *source.Head, columns []*source.Column, first, second string) (f
 
 // example shows how to specify keys on the command line.
 func (l *likeness) example() string {
-	var parts []string
-	for _, k := range l.keys {
-		parts = append(parts, "--map "+k[0]+"="+quoted(k[1]))
-	}
+	parts := lists.Map(l.keys, func(k [2]string) string { return "--map " + k[0] + "=" + quoted(k[1]) })
 	for _, means := range []string{"prompt", "output"} {
 		if !l.has(means) && !l.has("choice") {
 			parts = append(parts, "--map "+means+"=KEY")
@@ -206,10 +205,7 @@ func (l *likeness) has(means string) bool {
 func (l *likeness) doubts() string {
 	var parts []string
 	for _, d := range l.doubt {
-		quoted := make([]string, 0, len(d))
-		for _, key := range d[1:min(len(d), maxDoubts+1)] {
-			quoted = append(quoted, fmt.Sprintf("%q", key))
-		}
+		quoted := lists.Map(d[1:min(len(d), maxDoubts+1)], strconv.Quote)
 		parts = append(parts, fmt.Sprintf("%s may be %s", d[0], strings.Join(quoted, " or ")))
 	}
 	if parts == nil {

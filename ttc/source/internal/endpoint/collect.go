@@ -271,7 +271,7 @@ func (c *collector) assemble(ctx context.Context, path string) error {
 	}
 	defer w.Abort()
 	names := namer{}
-	n := 0
+	before, end := "[\n", "[]\n"
 	err = eachEntry(ctx, c.cfg, func(e entry) error {
 		b, err := durable.ReadFile(filepath.Join(c.dir, names.name(c.body(e), c.cfg.query())), c.cfg.MaxAnswer)
 		if err != nil {
@@ -287,23 +287,15 @@ func (c *collector) assemble(ctx context.Context, path string) error {
 			}
 			a.value, a.steps = json.Raw("null"), nil
 		}
-		sep := "[\n"
-		if n > 0 {
-			sep = ",\n"
-		}
-		n++
-		_, err = w.WriteString(sep)
+		_, err = w.WriteString(before)
 		if err == nil {
 			_, err = w.Write(c.object(e, a))
 		}
+		before, end = ",\n", "\n]\n"
 		return err
 	})
 	if err != nil {
 		return err
-	}
-	end := "\n]\n"
-	if n == 0 {
-		end = "[]\n"
 	}
 	if _, err := w.WriteString(end); err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/nat-go/nat-go/internal/calls"
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
@@ -131,27 +132,22 @@ func toolResult(b json.Raw) calls.Message {
 
 // FromBlocks builds a message from blocks. If they are all text, its content is a single string.
 func FromBlocks(role string, blocks []json.Raw) chat.Message {
-	m := chat.Message{Role: role, Form: chat.Text}
-	var texts []string
-	for _, b := range blocks {
-		if session.Text(b, "type") != "text" {
-			m.Form = chat.Parts
-			continue
-		}
-		texts = append(texts, session.Text(b, "text"))
+	if slices.ContainsFunc(blocks, func(b json.Raw) bool { return session.Text(b, "type") != "text" }) {
+		return chat.Message{Role: role, Form: chat.Parts, Parts: PartsOf(blocks)}
 	}
-	if m.Form == chat.Text {
-		m.Text = strings.Join(texts, "\n")
-		return m
-	}
-	for _, b := range blocks {
+	texts := lists.Map(blocks, func(b json.Raw) string { return session.Text(b, "text") })
+	return chat.Message{Role: role, Form: chat.Text, Text: strings.Join(texts, "\n")}
+}
+
+// PartsOf returns blocks as parts.
+func PartsOf(blocks []json.Raw) []chat.Part {
+	return lists.Map(blocks, func(b json.Raw) chat.Part {
 		p := chat.Part{Type: session.Text(b, "type"), Raw: slices.Clone(b)}
 		if p.Type == "text" {
 			p.Text = session.Text(b, "text")
 		}
-		m.Parts = append(m.Parts, p)
-	}
-	return m
+		return p
+	})
 }
 
 // Blocks returns the blocks in a message's content; plain text counts as one text block.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/nat-go/nat-go/internal/calls"
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
@@ -22,9 +23,7 @@ func Chat(request, response json.Raw) (Exchange, error) {
 	if err != nil {
 		return e, err
 	}
-	for _, m := range input {
-		e.Input = append(e.Input, calls.Message{Message: m})
-	}
+	e.Input = lists.Map(input, func(m chat.Message) calls.Message { return calls.Message{Message: m} })
 	usage := session.At(response, "usage")
 	e.Usage = calls.Usage{Input: count(usage, "prompt_tokens"), Output: count(usage, "completion_tokens")}
 	thought := count(session.At(usage, "completion_tokens_details"), "reasoning_tokens") > 0
@@ -85,19 +84,8 @@ func Choices(response json.Raw) (out []Answer) {
 			return nil
 		}
 		a := Answer{Message: said(&m[0]), Finish: session.Text(c, "finish_reason")}
-		a.TokenIDs = TokenIDs(session.At(c, "token_ids"))
-		var probs []float32
-		for p := range session.At(c, "logprobs", "content").Elements() {
-			f, ok := session.At(p, "logprob").Float64()
-			if !ok || f > 0 {
-				probs = nil
-				break
-			}
-			probs = append(probs, float32(f))
-		}
-		if a.TokenIDs != nil && len(probs) == len(a.TokenIDs) {
-			a.LogProbs = probs
-		}
+		probs := session.At(c, "logprobs", "content")
+		a.TokenIDs, a.LogProbs = Tokens(session.At(c, "token_ids"), probs, "logprob")
 		out = append(out, a)
 	}
 	return out

@@ -98,9 +98,10 @@ func TokenIDs(list json.Raw) (out []int32) {
 	return out
 }
 
-// Tokens reads the ids that a model generated, and their log-probs if there is one for each id.
-func Tokens(list, logProbs json.Raw) (ids []int32, probs []float32) {
-	ids, probs = TokenIDs(list), readLogProbs(logProbs)
+// Tokens reads the ids that a model generated, and their log-probs if there is one for each id. Each log-prob is at a
+// path in an item of its list.
+func Tokens(list, logProbs json.Raw, path ...string) (ids []int32, probs []float32) {
+	ids, probs = TokenIDs(list), readLogProbs(logProbs, path...)
 	if len(probs) != len(ids) {
 		probs = nil
 	}
@@ -108,9 +109,9 @@ func Tokens(list, logProbs json.Raw) (ids []int32, probs []float32) {
 }
 
 // readLogProbs reads log-probs. It returns nil if the list contains anything else, such as a positive number.
-func readLogProbs(list json.Raw) (out []float32) {
+func readLogProbs(list json.Raw, path ...string) (out []float32) {
 	for e := range list.Elements() {
-		f, ok := e.Float64()
+		f, ok := session.At(e, path...).Float64()
 		if !ok || math.IsNaN(f) || f > 0 {
 			return nil
 		}
@@ -121,10 +122,8 @@ func readLogProbs(list json.Raw) (out []float32) {
 
 // Gap returns the gap caused by arguments that are not text.
 func Gap(m *chat.Message) ttc.Gaps {
-	for _, c := range m.ToolCalls {
-		if c.AsObject {
-			return ttc.ParsedArguments
-		}
+	if slices.ContainsFunc(m.ToolCalls, func(c chat.ToolCall) bool { return c.AsObject }) {
+		return ttc.ParsedArguments
 	}
 	return 0
 }

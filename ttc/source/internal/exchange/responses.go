@@ -193,20 +193,14 @@ func textsIn(parts json.Raw) (texts []string) {
 
 // IsCall reports whether items of a type are calls to tools that the client runs.
 func IsCall(typ string) bool {
-	switch typ {
-	case "function_call", "custom_tool_call", "local_shell_call", "tool_search_call":
-		return true
-	}
-	return false
+	return slices.Contains([]string{"function_call", "custom_tool_call", "local_shell_call", "tool_search_call"}, typ)
 }
 
 // IsResult reports whether items of a type are results from tools that the client runs.
 func IsResult(typ string) bool {
-	switch typ {
-	case "function_call_output", "custom_tool_call_output", "local_shell_call_output", "tool_search_output":
-		return true
-	}
-	return false
+	return slices.Contains([]string{
+		"function_call_output", "custom_tool_call_output", "local_shell_call_output", "tool_search_output",
+	}, typ)
 }
 
 // ItemCall reads an item that is a call.

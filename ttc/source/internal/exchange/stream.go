@@ -64,12 +64,7 @@ func piecesOf(response json.Raw) (out []json.Raw) {
 
 func hasDelta(pieces []json.Raw) bool {
 	return slices.ContainsFunc(pieces, func(p json.Raw) bool {
-		for c := range session.At(p, "choices").Elements() {
-			if _, ok := c.Get("delta"); ok {
-				return true
-			}
-		}
-		return false
+		return session.Any(session.At(p, "choices"), func(c json.Raw) bool { return session.Has(c, "delta") })
 	})
 }
 
@@ -166,7 +161,7 @@ func joinMessage(pieces []json.Raw) json.Raw {
 	var keys []string // keys of the usage, in order of arrival
 	count := func(object json.Raw) {
 		for k, v := range object.Members() {
-			name, _ := k.Text()
+			name := session.Text(k)
 			if _, ok := usage[name]; !ok {
 				keys = append(keys, name)
 			}
@@ -234,8 +229,7 @@ func (b *block) json() json.Raw {
 	for _, key := range slices.Sorted(maps.Keys(b.added)) {
 		text := b.added[key].String()
 		if key != "input" {
-			began, _ := session.At(b.start, key).Text()
-			out = out.Text(key, began+text)
+			out = out.Text(key, session.Text(b.start, key)+text)
 			continue
 		}
 		input, err := json.Parse([]byte(text), json.Limits{})

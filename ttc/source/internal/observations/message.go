@@ -51,11 +51,8 @@ func inputOf(input json.Raw) ([]calls.Message, error) {
 	if messages := session.Value(input, "messages", "prompts", "input"); messages != nil {
 		input = messages
 	}
-	for first := range input.Elements() {
-		if first.Kind() == json.Array {
-			input = first
-		}
-		break
+	if first := session.First(input); first.Kind() == json.Array {
+		input = first
 	}
 	if said, ok := input.Text(); ok {
 		return []calls.Message{exchange.TextMessage("user", said)}, nil
@@ -78,9 +75,8 @@ func answerOf(output json.Raw) (*exchange.Answer, error) {
 	if generations := session.Value(output, "generations"); generations != nil {
 		output = generations
 		for range 2 {
-			for first := range output.Elements() {
+			if first := session.First(output); first != nil {
 				output = first
-				break
 			}
 		}
 		finish = session.Text(session.Value(output, "generation_info"), "finish_reason")

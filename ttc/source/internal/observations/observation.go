@@ -109,8 +109,7 @@ func langSmith(raw json.Raw) (observation, bool) {
 	if o.id == o.trace {
 		for name, stats := range session.Value(raw, "feedback_stats").Members() {
 			if f, ok := session.Value(stats, "avg").Float64(); ok {
-				key, _ := name.Text()
-				o.scores = append(o.scores, score{key, f})
+				o.scores = append(o.scores, score{session.Text(name), f})
 			}
 		}
 	}

@@ -2,10 +2,7 @@ package observations
 
 import (
 	"cmp"
-	"encoding/hex"
 	"slices"
-
-	"github.com/zeebo/xxh3"
 
 	"github.com/nat-go/nat-go/internal/calls"
 	"github.com/nat-go/nat-go/ttc/json"
@@ -85,8 +82,7 @@ func (r *reader) key(entry json.Raw) (string, bool) {
 }
 
 func (r *reader) short(id string) string {
-	sum := xxh3.HashString128(id).Bytes()
-	key := hex.EncodeToString(sum[:12])
+	key := session.Key(id)
 	r.ids.Set(key, id)
 	return key
 }

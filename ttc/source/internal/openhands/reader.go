@@ -32,12 +32,8 @@ func noID(json.Raw) string { return "" }
 
 // isMark reports whether an entry is an event, a list of events, or the state next to the events.
 func isMark(entry json.Raw) bool {
-	for item := range session.At(entry, "items").Elements() {
-		if isEvent(item) {
-			return true
-		}
-	}
-	return isEvent(entry) || modelOf(entry) != "" && session.Has(entry, "id")
+	return isEvent(entry) || session.Any(session.At(entry, "items"), isEvent) ||
+		modelOf(entry) != "" && session.Has(entry, "id")
 }
 
 func isEvent(entry json.Raw) bool {
@@ -263,12 +259,8 @@ func (r *reader) answer(e event, m chat.Message, before *session.Given) *session
 
 // offer records the tools given to the model, if they are stored in the form that the model sees.
 func (r *reader) offer(list json.Raw) {
-	for tool := range list.Elements() {
-		if _, ok := tool.Get("function"); !ok {
-			return
-		}
-	}
-	if tools := exchange.Tools(list); len(tools) > 0 {
+	bare := session.Any(list, func(tool json.Raw) bool { return !session.Has(tool, "function") })
+	if tools := exchange.Tools(list); len(tools) > 0 && !bare {
 		r.tools, r.gaps = tools, r.gaps&^ttc.NoTools
 	}
 }

@@ -33,13 +33,13 @@ func (e *modelCall) aiSDK(s *span) {
 	m := chat.Message{Role: "assistant", Form: chat.Text, Text: a.first("ai.response.text", "ai.response.object")}
 	m.ToolCalls = toolCalls(e.list(a, "ai.response.toolCalls"))
 	exchange.Think(&m, a.text("ai.response.reasoning"))
-	withoutText(&m, chat.Null)
+	exchange.NullIfEmpty(&m)
 	if a["ai.response.object"] != nil {
 		e.gaps |= ttc.ParsedArguments // some versions re-encode the object
 	}
 	e.finish = a.text("ai.response.finishReason")
 	e.alone = m.ToolCalls != nil && m.Text != "" && e.finish == "stop"
 	if m.ToolCalls != nil || m.Text != "" || m.Reasoning != "" {
-		e.outputs = []output{{Message: m}}
+		e.outputs = []exchange.Answer{{Message: m}}
 	}
 }

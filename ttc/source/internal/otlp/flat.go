@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
@@ -64,10 +65,7 @@ func (n *node) descend(names ...string) *node {
 	return n
 }
 
-func (n *node) text(names ...string) string {
-	s, _ := n.descend(names...).value.Text()
-	return s
-}
+func (n *node) text(names ...string) string { return session.Text(n.descend(names...).value) }
 
 // list returns a node's numbered children, in numerical order.
 func (n *node) list() (out []*node) {
@@ -105,9 +103,9 @@ func (e *modelCall) numbered(s *span) {
 		e.broken = overLimit
 		return
 	}
-	for _, n := range a.nested("gen_ai.completion").list() {
-		e.outputs = append(e.outputs, output{Message: numberedMessage(n), finish: n.text("finish_reason")})
-	}
+	e.outputs = lists.Map(a.nested("gen_ai.completion").list(), func(n *node) exchange.Answer {
+		return exchange.Answer{Message: numberedMessage(n), Finish: n.text("finish_reason")}
+	})
 	for _, n := range a.nested("llm.request.functions").list() {
 		parameters, _ := json.Parse(n.descend("parameters").value.Bytes(), json.Limits{})
 		tool := compose.Object(nil).Text("name", n.text("name")).Name("description", n.text("description"))
@@ -140,14 +138,14 @@ func numberedMessage(n *node) chat.Message {
 	// the parts are stored as a single string
 	if strings.HasPrefix(m.Text, `[{"type":`) || strings.HasPrefix(m.Text, `[{"type" :`) {
 		if parts, err := json.Parse([]byte(m.Text), json.Limits{}); err == nil && m.Role != "tool" {
-			m.Form, m.Text, m.Parts = chat.Parts, "", contentParts(parts)
+			m.Form, m.Text, m.Parts = chat.Parts, "", exchange.PartsOf(slices.Collect(parts.Elements()))
 		}
 	}
 	exchange.Think(&m, n.text("reasoning_content"))
 	for _, c := range n.descend("tool_calls").list() {
 		m.ToolCalls = append(m.ToolCalls, c.call(c.text("id")))
 	}
-	withoutText(&m, chat.Null)
+	exchange.NullIfEmpty(&m)
 	return m
 }
 
@@ -162,18 +160,14 @@ func (e *modelCall) openInference(s *span) {
 	response := a.structured("output.value")
 	e.id = cmp.Or(e.id, session.Text(response, "id"))
 	if e.input != nil { // the request is in a known form, and so is the response
-		for _, a := range exchange.Choices(response) {
-			e.outputs = append(e.outputs, output{Message: a.Message, finish: a.Finish})
-		}
+		e.outputs = exchange.Choices(response)
 	}
 	if s.cut && (e.input == nil || e.outputs == nil) {
 		e.broken = overLimit
 		return
 	}
 	if e.input == nil {
-		for _, n := range a.nested("llm.input_messages").list() {
-			e.input = append(e.input, inferenceMessage(n.descend("message")))
-		}
+		e.input = lists.Map(a.nested("llm.input_messages").list(), inferenceMessage)
 	}
 	if e.outputs == nil {
 		e.spread(a)
@@ -203,28 +197,21 @@ func (e *modelCall) ofResponse(request, response json.Raw) {
 	if len(x.Answers) == 0 || len(x.Answers) == 1 && len(e.outputs) == 1 {
 		return
 	}
-	e.outputs, e.said = nil, x.Said
-	for _, a := range x.Answers {
-		e.outputs = append(e.outputs, output{a.Message, a.Finish, a.Given})
-	}
+	e.outputs, e.said = x.Answers, x.Said
 }
 
 // spread reads the answers from the attributes. It merges messages that are one answer recorded in parts.
 func (e *modelCall) spread(a attributes) {
-	var messages []chat.Message
-	for _, n := range a.nested("llm.output_messages").list() {
-		messages = append(messages, inferenceMessage(n.descend("message")))
-	}
-	if messages = mergeAnswers(messages); len(messages) == 1 {
+	messages := mergeAnswers(lists.Map(a.nested("llm.output_messages").list(), inferenceMessage))
+	if len(messages) == 1 {
 		messages[0].Role = "assistant"
 	}
-	for _, m := range messages {
-		e.outputs = append(e.outputs, output{Message: m})
-	}
+	e.outputs = lists.Map(messages, func(m chat.Message) exchange.Answer { return exchange.Answer{Message: m} })
 }
 
-// inferenceMessage reads an OpenInference message.
+// inferenceMessage reads an OpenInference message, which is below the given node.
 func inferenceMessage(n *node) chat.Message {
+	n = n.descend("message")
 	m := chat.Message{Role: exchange.Role(n.text("role")), Form: chat.Text, ToolCallID: n.text("tool_call_id")}
 	var texts, thoughts []string
 	if text := n.text("content"); text != "" {

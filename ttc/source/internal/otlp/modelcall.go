@@ -17,8 +17,8 @@ import (
 type modelCall struct {
 	id, model, finish string
 	input             []chat.Message
-	outputs           []output        // the choices, or the parts of a response within which the server ran tools
-	said              []calls.Message // messages of a response within which the server ran tools
+	outputs           []exchange.Answer // the choices, or the parts of a response within which the server ran tools
+	said              []calls.Message   // messages of a response within which the server ran tools
 	tools             []chat.Tool
 	toolsUnsaid       bool // the convention doesn't require programs to record tools
 	gaps              ttc.Gaps
@@ -26,12 +26,6 @@ type modelCall struct {
 	failed            []string // the calls whose results in the input report a failure
 	alone             bool     // the answer has text and calls, but its finish reason is stop
 	broken            string   // why the call can't be reconstructed
-}
-
-type output struct {
-	chat.Message
-	finish string
-	given  int // number of messages in said that precede the answer
 }
 
 // details is the name of the log record that holds all messages of a call.
@@ -85,7 +79,7 @@ func (e *modelCall) genAI(s *span) {
 			e.broken = "gen_ai.output.messages has a message that is not the model's"
 			return
 		}
-		e.outputs = append(e.outputs, output{Message: out[0], finish: session.Text(m, "finish_reason")})
+		e.outputs = append(e.outputs, exchange.Answer{Message: out[0], Finish: session.Text(m, "finish_reason")})
 	}
 }
 
@@ -236,8 +230,8 @@ func (e *modelCall) legacy(events []event) {
 		if m.ToolCalls == nil { // OpenLLMetry records calls next to the message
 			m.ToolCalls = toolCalls(session.At(c.body, "tool_calls"))
 		}
-		withoutText(&m, chat.Null)
-		e.outputs = append(e.outputs, output{Message: m, finish: session.Text(c.body, "finish_reason")})
+		exchange.NullIfEmpty(&m)
+		e.outputs = append(e.outputs, exchange.Answer{Message: m, Finish: session.Text(c.body, "finish_reason")})
 	}
 }
 
@@ -254,35 +248,17 @@ func eventMessage(role string, body json.Raw) chat.Message {
 	}
 	content := session.At(body, "content")
 	if content.Kind() == json.Array {
-		m.Parts, m.Form = contentParts(content), chat.Parts
+		m.Parts, m.Form = exchange.PartsOf(slices.Collect(content.Elements())), chat.Parts
 	} else if text, ok := content.Text(); ok {
 		m.Text = text
 	} else if len(content) > 0 && content.Kind() != json.Null {
 		m.Text = string(content)
 	}
-	if content == nil {
-		withoutText(&m, chat.Absent) // openai-v2 omits the text from the history if there are calls
+	if content == nil && m.ToolCalls != nil {
+		m.Form = chat.Absent // openai-v2 omits the text from the history if there are calls
 	}
-	withoutText(&m, chat.Null)
+	exchange.NullIfEmpty(&m)
 	return m
-}
-
-// withoutText sets the form of a message that has calls but doesn't have any text.
-func withoutText(m *chat.Message, form chat.Form) {
-	if m.Text == "" && m.ToolCalls != nil && m.Form == chat.Text {
-		m.Form = form
-	}
-}
-
-func contentParts(list json.Raw) (out []chat.Part) {
-	for p := range list.Elements() {
-		part := chat.Part{Type: session.Text(p, "type"), Raw: slices.Clone(p)}
-		if part.Type == "text" {
-			part.Text = session.Text(p, "text")
-		}
-		out = append(out, part)
-	}
-	return out
 }
 
 func toolCalls(list json.Raw) (out []chat.ToolCall) {
@@ -307,7 +283,7 @@ func mergeAnswers(in []chat.Message) []chat.Message {
 			last.Form, last.Text, last.Parts = m.Form, m.Text, m.Parts
 		}
 		last.ToolCalls = append(slices.Clone(last.ToolCalls), m.ToolCalls...)
-		withoutText(last, chat.Null)
+		exchange.NullIfEmpty(last)
 		if last.Reasoning == "" {
 			last.Reasoning, last.ReasoningKey = m.Reasoning, m.ReasoningKey
 		}

@@ -79,13 +79,7 @@ func read(ctx context.Context, files []string, limits session.Limits, tally *sou
 		r.wrote = map[source.Version]bool{}
 		return r.file(ctx)
 	}
-	sessionOf := func(trace string) string {
-		if id, ok := r.sessions.Get(trace); ok {
-			return id
-		}
-		return trace
-	}
-	return session.ReadStored(ctx, files, limits, tally, keep, sessionOf, r.session)
+	return session.ReadStored(ctx, files, limits, tally, keep, r.sessions.NameOf, r.session)
 }
 
 // file stores the content of a file.

@@ -60,10 +60,7 @@ type event struct {
 // attributes holds an item's attributes, as plain JSON.
 type attributes map[string]json.Raw
 
-func (a attributes) text(key string) string {
-	s, _ := a[key].Text()
-	return s
-}
+func (a attributes) text(key string) string { return session.Text(a[key]) }
 
 // first returns the first non-empty string under the keys.
 func (a attributes) first(keys ...string) string {
@@ -143,11 +140,6 @@ func members(object json.Raw, keys ...string) map[string]json.Raw {
 	return out
 }
 
-func textOf(v json.Raw) string {
-	s, _ := v.Text()
-	return s
-}
-
 // maxDepth is the maximum nesting depth of the values that are read.
 const maxDepth = 100
 
@@ -217,9 +209,9 @@ func spanOf(kept session.Kept) *span {
 	m := members(json.Raw(kept.JSON[1:]), "spanId", "parentSpanId", "traceId", "startTimeUnixNano", "attributes",
 		"droppedAttributesCount", "droppedEventsCount", "status", "events")
 	s := &span{
-		id:     hexID(textOf(m["spanId"]), spanBytes),
-		parent: hexID(textOf(m["parentSpanId"]), spanBytes),
-		trace:  hexID(textOf(m["traceId"]), traceBytes),
+		id:     hexID(session.Text(m["spanId"]), spanBytes),
+		parent: hexID(session.Text(m["parentSpanId"]), spanBytes),
+		trace:  hexID(session.Text(m["traceId"]), traceBytes),
 		start:  nanoseconds(m["startTimeUnixNano"]), attributes: attributesOf(m["attributes"]),
 		cut: positive(m["droppedAttributesCount"]), cutEvents: positive(m["droppedEventsCount"]),
 		path: kept.Path, offset: kept.Offset,
@@ -227,11 +219,11 @@ func spanOf(kept session.Kept) *span {
 	status := members(m["status"], "code", "message")
 	code, _ := status["code"].Int64()
 	s.failed = code == 2 || status["code"].Is("STATUS_CODE_ERROR")
-	s.status = textOf(status["message"])
+	s.status = session.Text(status["message"])
 	for e := range m["events"].Elements() {
 		of := members(e, "name", "timeUnixNano", "attributes", "droppedAttributesCount")
 		ev := event{
-			name: textOf(of["name"]), at: nanoseconds(of["timeUnixNano"]), place: int64(len(s.events)),
+			name: session.Text(of["name"]), at: nanoseconds(of["timeUnixNano"]), place: int64(len(s.events)),
 			attributes: attributesOf(of["attributes"]), cut: positive(of["droppedAttributesCount"]),
 		}
 		s.cutEvents = s.cutEvents || ev.cut
@@ -251,7 +243,7 @@ func eventOf(kept session.Kept) (ev event, trace, of string) {
 	m := members(json.Raw(kept.JSON[1:]), "traceId", "spanId", "eventName", "timeUnixNano", "observedTimeUnixNano",
 		"attributes", "droppedAttributesCount", "body")
 	ev = event{
-		name: textOf(m["eventName"]), at: nanoseconds(m["timeUnixNano"], m["observedTimeUnixNano"]),
+		name: session.Text(m["eventName"]), at: nanoseconds(m["timeUnixNano"], m["observedTimeUnixNano"]),
 		place: kept.Offset, attributes: attributesOf(m["attributes"]), body: appendPlain(nil, m["body"], 0),
 		cut: positive(m["droppedAttributesCount"]),
 	}
@@ -261,5 +253,5 @@ func eventOf(kept session.Kept) (ev event, trace, of string) {
 			ev.body = parsed
 		}
 	}
-	return ev, hexID(textOf(m["traceId"]), traceBytes), hexID(textOf(m["spanId"]), spanBytes)
+	return ev, hexID(session.Text(m["traceId"]), traceBytes), hexID(session.Text(m["spanId"]), spanBytes)
 }

@@ -60,8 +60,7 @@ func (r *reader) session(g session.Group) []*calls.Session {
 	t.order = slices.SortedFunc(maps.Values(t.spans), func(a, b *span) int {
 		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.trace, b.trace), cmp.Compare(a.id, b.id))
 	})
-	name, _ := r.sessions.Get(t.order[0].trace)
-	t.out = r.limits.New(cmp.Or(name, t.order[0].trace))
+	t.out = r.limits.New(r.sessions.NameOf(t.order[0].trace))
 	t.examine()
 	most, inTexts := repeated*r.limits.MaxObjects, int64(0)
 	for _, s := range t.order {
@@ -328,8 +327,8 @@ func (t *traces) call(s *span, e *modelCall) {
 	all := slices.Concat(c.Input, exchange.Refs(t.out, e.said))
 	for i, out := range e.outputs {
 		choice := c
-		choice.Input = all[:len(c.Input)+out.given]
-		choice.Output, choice.FinishReason = out.Message, out.finish
+		choice.Input = all[:len(c.Input)+out.Given]
+		choice.Output, choice.FinishReason = out.Message, out.Finish
 		if i > 0 {
 			choice.ID += "/" + strconv.Itoa(i)
 		}
@@ -363,19 +362,16 @@ func modelCallOf(s *span) (e modelCall) {
 		e.genAI(s)
 	}
 	if e.finish == "" {
-		for r := range a.structured("gen_ai.response.finish_reasons").Elements() {
-			e.finish, _ = r.Text()
-			break
-		}
+		e.finish = session.Text(session.First(a.structured("gen_ai.response.finish_reasons")))
 	}
 	for i := range e.outputs {
 		out := &e.outputs[i]
-		out.finish = cmp.Or(out.finish, e.finish)
-		switch out.finish {
+		out.Finish = cmp.Or(out.Finish, e.finish)
+		switch out.Finish {
 		case "tool_call", "tool-calls": // names that OpenLLMetry and the AI SDK use for tool_calls
-			out.finish = "tool_calls"
+			out.Finish = "tool_calls"
 		case "content-filter":
-			out.finish = "content_filter"
+			out.Finish = "content_filter"
 		}
 	}
 	if e.tools == nil && e.toolsUnsaid {

@@ -54,8 +54,7 @@ func add(s *calls.Session, entries []session.Kept, tally *source.Tally) {
 		entry := json.Raw(part.JSON)
 		id, before := session.Text(entry, "id"), last
 		parent, ok := entry.Get("parentId")
-		name, _ := parent.Text()
-		if at, known := r.places[name]; known || ok && parent.Kind() == json.Null {
+		if at, known := r.places[session.Text(parent)]; known || ok && parent.Kind() == json.Null {
 			before = at
 		}
 		last = r.after(s, part, before)

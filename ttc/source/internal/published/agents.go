@@ -19,10 +19,8 @@ var agents = []Conversations{
 		"opencode", "the entries are sessions of opencode (opencode export)",
 		func(h *source.Head) bool {
 			return hasAll(h, "info", "messages") && !slices.ContainsFunc(h.Entries, func(e json.Raw) bool {
-				for m := range value(e, "messages").Elements() {
-					return value(value(m, "info"), "role") == nil || value(m, "parts") == nil
-				}
-				return true
+				m := session.First(value(e, "messages"))
+				return value(value(m, "info"), "role") == nil || value(m, "parts") == nil
 			})
 		}, opencode,
 	},
@@ -45,14 +43,11 @@ var agents = []Conversations{
 
 // callsInParts reports whether an entry has an AI SDK message with a call.
 func callsInParts(e json.Raw) bool {
-	for m := range value(e, "messages").Elements() {
-		for part := range value(m, "content").Elements() {
-			if value(part, "type").Is("tool-call") && value(part, "toolName") != nil {
-				return true
-			}
-		}
-	}
-	return false
+	return session.Any(value(e, "messages"), func(m json.Raw) bool {
+		return session.Any(value(m, "content"), func(part json.Raw) bool {
+			return value(part, "type").Is("tool-call") && value(part, "toolName") != nil
+		})
+	})
 }
 
 // aiSDK reads the AI SDK's ModelMessages.

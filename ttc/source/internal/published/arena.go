@@ -56,8 +56,7 @@ func (r *reading) vote() (a, b float64) {
 		return is || n == 1
 	}
 	winner := value(r.Raw, "winner")
-	name, _ := winner.Text()
-	name = strings.ToLower(name)
+	name := strings.ToLower(session.Text(winner))
 	switch {
 	case name == "model_a", name == "a", winner == nil && one("winner_model_a"):
 		return 1, 0

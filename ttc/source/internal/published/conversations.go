@@ -104,12 +104,8 @@ func (s *Conversations) Rewrite(entry json.Raw) (_ json.Raw, unread []string, er
 // areDefinitions reports whether a value may be a list of tool definitions, or its JSON text. An entry may also have a
 // list of names, or a map as in the AI SDK's own programs.
 func areDefinitions(tools json.Raw) bool {
-	for e := range tools.Elements() {
-		if e.Kind() != json.Object {
-			return false
-		}
-	}
-	return tools.Kind() != json.Object
+	isOther := func(e json.Raw) bool { return e.Kind() != json.Object }
+	return tools.Kind() != json.Object && !session.Any(tools, isOther)
 }
 
 // exchangesKey returns the key under which all entries have a list of objects with an input and an output.
@@ -152,8 +148,7 @@ func capybara(r *reading) conversed {
 func (r *reading) shown(at string) (branch []json.Raw) {
 	nodes := map[string]json.Raw{}
 	for key, node := range value(r.Raw, "mapping").Members() {
-		id, _ := key.Text()
-		nodes[id] = node
+		nodes[session.Text(key)] = node
 	}
 	for at != "" {
 		node := nodes[at]
@@ -259,8 +254,7 @@ func tool(t json.Raw) json.Raw {
 		property := schemaOf(kind)
 		for key, v := range p.Members() {
 			if !key.Is("type") {
-				name, _ := key.Text()
-				property = property.Set(name, v)
+				property = property.Set(session.Text(key), v)
 			}
 		}
 		properties = properties.Set(name, property.End())
@@ -277,8 +271,7 @@ func tool(t json.Raw) json.Raw {
 		if key.Is("parameters") {
 			v = schema.End()
 		}
-		name, _ := key.Text()
-		out = out.Set(name, v)
+		out = out.Set(session.Text(key), v)
 	}
 	return out.End()
 }

@@ -1,16 +1,14 @@
 package published
 
 import (
-	"encoding/hex"
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 
-	"github.com/zeebo/xxh3"
-
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/source/internal/compose"
+	"github.com/nat-go/nat-go/ttc/source/internal/session"
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
@@ -54,8 +52,7 @@ func verl(r *reading) (string, []Line) {
 	if step := source.IDText(value(r.Raw, "step")); step != "" { // rollouts of other steps come from another policy
 		id = step + " " + input
 	}
-	sum := xxh3.HashString128(id).Bytes()
-	id = hex.EncodeToString(sum[:12])
+	id = session.Key(id)
 	line := compose.Object(nil).Name(IDKey, id).Name(TaskKey, id).Name(TurnKey, "rollout").Set(PromptKey, prompt)
 	line = line.Text(OutputKey, output).Set(ScoreKey, value(r.Raw, "score"))
 	return id, []Line{{Answer: line.Set(MetadataKey, pick(r.Raw, "step", "gts", "acc")).End()}}

@@ -40,8 +40,7 @@ func entryOf(raw json.Raw) (entry, bool) {
 	}
 	for _, where := range []json.Raw{e.response, raw} {
 		if failure, ok := where.Get("error"); ok && failure.Kind() != json.Null {
-			text, _ := failure.Text()
-			e.failed = session.Name(cmp.Or(text, session.Text(failure, "message")))
+			e.failed = session.Name(cmp.Or(session.Text(failure), session.Text(failure, "message")))
 		}
 	}
 	if e.failed == "" && e.response.Kind() == json.Null {

@@ -1,10 +1,7 @@
 package requestlog
 
 import (
-	"encoding/hex"
 	"slices"
-
-	"github.com/zeebo/xxh3"
 
 	"github.com/nat-go/nat-go/internal/calls"
 	"github.com/nat-go/nat-go/ttc"
@@ -70,24 +67,18 @@ func (r *reader) key(raw json.Raw) (string, bool) {
 	if begins == "" {
 		begins = e.opening()
 	} else { // an id may be longer than a key
-		r.named.Set(hashed(begins), begins)
-		begins = hashed(begins)
+		r.named.Set(session.Key(begins), begins)
+		begins = session.Key(begins)
 	}
 	id, previous := session.Text(e.response, "id"), session.Text(e.request, "previous_response_id")
 	if !exchange.IsResponses(e.response) || id == "" {
 		return begins, true
 	}
 	if previous != "" {
-		begins = hashed(previous)
+		begins = session.Key(previous)
 	}
-	r.links.Set(hashed(id), begins)
-	return hashed(id), true
-}
-
-// hashed shortens an id.
-func hashed(id string) string {
-	sum := xxh3.HashString128(id).Bytes()
-	return hex.EncodeToString(sum[:12])
+	r.links.Set(session.Key(id), begins)
+	return session.Key(id), true
 }
 
 // session returns the id of the session that a key belongs to. The id depends on the beginning of the key's chain
@@ -106,10 +97,7 @@ func (r *reader) session(key string) string {
 			r.links.Set(link, key)
 		}
 	}
-	if name, ok := r.named.Get(key); ok {
-		return name
-	}
-	return key
+	return r.named.NameOf(key)
 }
 
 // sessions builds the session from the calls.

@@ -91,7 +91,7 @@ func (r *Rules) Of(ex *ttc.Example) (Evidence, bool) {
 			continue
 		}
 		call := callOf(&ex.Graph, walk[:i], m)
-		text := resultText(m)
+		text := m.AllText()
 		for k := range r.rules {
 			if e, ok := r.rules[k].match(call, text); ok {
 				e.Message = i
@@ -132,17 +132,6 @@ func callOf(g *ttc.Graph, before []int, result *chat.Message) chat.ToolCall {
 		}
 	}
 	return chat.ToolCall{Name: result.Name}
-}
-
-func resultText(m *chat.Message) string {
-	if m.Form != chat.Parts {
-		return m.Text
-	}
-	var b strings.Builder
-	for _, p := range m.Parts {
-		b.WriteString(p.Text)
-	}
-	return b.String()
 }
 
 func (r *rule) match(call chat.ToolCall, text string) (Evidence, bool) {

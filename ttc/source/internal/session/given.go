@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/nat-go/nat-go/internal/calls"
+	"github.com/nat-go/nat-go/internal/lists"
 )
 
 // Given is the last message of a context, and the entry that it comes from. Contexts share their beginnings, so each
@@ -27,9 +28,6 @@ func (g *Given) Links() (all []*Given) {
 }
 
 // Input lists the messages of a context.
-func (g *Given) Input() (refs []calls.Ref) {
-	for _, link := range g.Links() {
-		refs = append(refs, link.Ref)
-	}
-	return refs
+func (g *Given) Input() []calls.Ref {
+	return lists.Map(g.Links(), func(link *Given) calls.Ref { return link.Ref })
 }

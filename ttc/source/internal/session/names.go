@@ -26,6 +26,14 @@ func (n *Names) Get(key string) (name string, ok bool) {
 	return name, ok
 }
 
+// NameOf returns the name under a key, or the key itself if there is none.
+func (n *Names) NameOf(key string) string {
+	if name, ok := n.byKey[key]; ok {
+		return name
+	}
+	return key
+}
+
 // Set stores a name under a key. A name that is too long for an id is shortened.
 func (n *Names) Set(key, name string) {
 	if n.byKey == nil {

@@ -78,8 +78,7 @@ func (s *Source) Next(ctx context.Context) (*ttc.Example, source.Cursor, error) 
 			return nil, s.at, err
 		}
 		if session.TooLarge() {
-			detail := fmt.Sprintf("the session's calls were given more than %d messages in total: raise "+
-				"sources.*.max_session_context", session.MaxGiven)
+			detail := Limits{MaxContext: session.MaxGiven}.Excess(0, 0)
 			s.tally.DropSession(SessionTooLong, detail, session.ID, s.input.Path, 0)
 			continue
 		}

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"encoding/hex"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -26,10 +27,28 @@ func Has(object json.Raw, keys ...string) bool {
 	return !slices.ContainsFunc(keys, func(key string) bool { return At(object, key) == nil })
 }
 
-// Text returns the string at a path of keys, or an empty string.
+// Text returns the string at a path of keys, or an empty string. The empty path is the value itself.
 func Text(object json.Raw, path ...string) string {
 	s, _ := At(object, path...).Text()
 	return s
+}
+
+// First returns the first element of a list, or nil.
+func First(list json.Raw) json.Raw {
+	for e := range list.Elements() {
+		return e
+	}
+	return nil
+}
+
+// Any reports whether a condition holds for any element of a list.
+func Any(list json.Raw, holds func(json.Raw) bool) bool {
+	for e := range list.Elements() {
+		if holds(e) {
+			return true
+		}
+	}
+	return false
 }
 
 // Value returns the value under the first of the keys that is present and not null. A string that contains a JSON
@@ -85,6 +104,12 @@ func ID(id string) string {
 		return id
 	}
 	return fmt.Sprintf("%s-%016x", strings.ToValidUTF8(id[:maxID], ""), xxh3.HashString(id))
+}
+
+// Key returns a short key for an id of any length.
+func Key(id string) string {
+	sum := xxh3.HashString128(id).Bytes()
+	return hex.EncodeToString(sum[:12])
 }
 
 // Name shortens a name from an input for display.

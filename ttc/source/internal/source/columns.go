@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
@@ -168,11 +169,7 @@ func (cs Columns) Has(keys ...string) bool {
 
 // Names lists the keys, for messages to users.
 func (cs Columns) Names() string {
-	var names []string
-	for _, c := range cs.all {
-		names = append(names, c.Key)
-	}
-	return named(names)
+	return named(lists.Map(cs.all, func(c *Column) string { return c.Key }))
 }
 
 // named lists keys, for messages to users.
@@ -286,11 +283,8 @@ func ranked(k Key, found []*Column) Choice {
 	slices.SortStableFunc(found, func(a, b *Column) int {
 		return slices.Index(k.Others, CommonName(a.Key)) - slices.Index(k.Others, CommonName(b.Key))
 	})
-	c := Choice{Column: found[0], Guessed: true}
-	for _, other := range found[1:] {
-		c.Passed = append(c.Passed, strconv.Quote(other.Key))
-	}
-	return c
+	passed := lists.Map(found[1:], func(other *Column) string { return strconv.Quote(other.Key) })
+	return Choice{Column: found[0], Guessed: true, Passed: passed}
 }
 
 // CommonName writes a key in the most common style: Model Answer as model_answer, and Rating (1-5) as rating.

@@ -35,11 +35,6 @@ func (n *Names) Add(row int64, id string, entry xxh3.Uint128) (unique string, id
 	return n.addNamed(notedName{row: row, id: id, entry: entry})
 }
 
-// AddLine adds an entry without an id, which is named after its line.
-func (n *Names) AddLine(row, line int64, entry xxh3.Uint128) (unique string, identical bool) {
-	return n.addNamed(notedName{row: row, number: line, kind: byLine, entry: entry})
-}
-
 func (n *Names) addNamed(e notedName) (unique string, identical bool) {
 	if n.noted != nil {
 		n.noted.names = append(n.noted.names, e)
@@ -91,20 +86,31 @@ func (n *Names) add(id string, entry xxh3.Uint128) (unique string, identical boo
 // Name sets an example's id to one that is unique within the file, based on the example's id, its task and trial, or
 // its row. It reports whether the entry occurred before, and counts missing and repeated ids in st.
 func (n *Names) Name(ex *ttc.Example, entry xxh3.Uint128, st *Stats) (identical bool) {
-	e := notedName{row: ex.Row, id: ex.ID, entry: entry}
+	return n.name(ex, notedName{number: ex.Row, kind: byRow, entry: entry}, st)
+}
+
+// NameLine is like Name, for an example that is named after its first line instead of its row.
+func (n *Names) NameLine(ex *ttc.Example, line int64, entry xxh3.Uint128, st *Stats) (identical bool) {
+	return n.name(ex, notedName{number: line, kind: byLine, entry: entry}, st)
+}
+
+func (n *Names) name(ex *ttc.Example, e notedName, st *Stats) (identical bool) {
+	e.row, e.id = ex.Row, ex.ID
 	if e.id == "" && ex.Task != "" && ex.Trial != "" {
 		e.id = ex.Task + "/" + ex.Trial
 	}
 	id := e.id
 	if id == "" {
-		id, e.number, e.kind = RowName(ex.Row), ex.Row, byRow
+		id = RowName(e.number)
+	} else {
+		e.kind = byID
 	}
 	unique, identical := n.addNamed(e)
 	if identical {
 		ex.ID = id
 		return true
 	}
-	if e.kind == byRow {
+	if e.kind != byID {
 		st.MissingIDs++
 	}
 	st.Renamed(id, unique)

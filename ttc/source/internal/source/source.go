@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
@@ -152,11 +153,7 @@ func (s *Stats) Warnings() []string {
 				ledger.Quantity(s.Interrupted, "example")))
 	}
 	if len(s.Redacted) > 0 {
-		var classes []string
-		for _, class := range slices.Sorted(maps.Keys(s.Redacted)) {
-			classes = append(classes, fmt.Sprintf("%s %d", class, s.Redacted[class]))
-		}
-		out = append(out, "redacted, and not trained on: "+strings.Join(classes, ", "))
+		out = append(out, "redacted, and not trained on: "+counted(s.Redacted))
 	}
 	if text := s.lacking(); text != "" {
 		out = append(out, text)
@@ -200,6 +197,13 @@ func count(counts map[string]int64, names ...string) map[string]int64 {
 	return counts
 }
 
+// counted lists counts by name.
+func counted(counts map[string]int64) string {
+	return strings.Join(lists.Map(sortedKeys(counts), func(name string) string {
+		return fmt.Sprintf("%s %d", name, counts[name])
+	}), ", ")
+}
+
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
 // lacking describes the missing parts of calls and the benefit of recording them. It is empty if no call is partial.
@@ -208,12 +212,8 @@ func (s *Stats) lacking() string {
 	if partial == 0 {
 		return ""
 	}
-	var lacks []string
-	for _, gap := range sortedKeys(s.Gaps) {
-		lacks = append(lacks, fmt.Sprintf("%s %d", gap, s.Gaps[gap]))
-	}
 	out := fmt.Sprintf("the trace lacks part of the input or output of %s (%s)",
-		ledger.Quantity(partial, "call"), strings.Join(lacks, ", "))
+		ledger.Quantity(partial, "call"), counted(s.Gaps))
 	if cures := s.Cures(); cures != nil {
 		out += "; " + strings.Join(cures, "; ")
 	}

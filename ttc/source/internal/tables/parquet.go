@@ -15,6 +15,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/format"
 
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/internal/table"
 	"github.com/nat-go/nat-go/ttc/json"
 )
@@ -181,11 +182,8 @@ func (u undecoded) Type() parquet.Type {
 	return u.Node.Type()
 }
 
-func (u undecoded) Fields() (out []parquet.Field) {
-	for _, f := range u.Node.Fields() {
-		out = append(out, field{undecoded{f}, f})
-	}
-	return out
+func (u undecoded) Fields() []parquet.Field {
+	return lists.Map(u.Node.Fields(), func(f parquet.Field) parquet.Field { return field{undecoded{f}, f} })
 }
 
 // field is a field of an undecoded schema.

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/nat-go/nat-go/internal/calls"
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/source/internal/exchange"
@@ -17,7 +18,7 @@ func foreign(list json.Raw) ([]chat.Message, bool) {
 	for m := range list.Elements() {
 		switch {
 		case isItem(m) || isItemContent(session.At(m, "content")):
-			return itemMessages(list), true
+			return lists.Map(exchange.ItemMessages(list), withError), true
 		case isPydantic(m):
 			return pydanticMessages(list), true
 		}
@@ -33,18 +34,8 @@ func isItem(m json.Raw) bool {
 
 // isItemContent reports whether content belongs to a Responses API message.
 func isItemContent(content json.Raw) bool {
-	for p := range content.Elements() {
-		typ := session.Text(p, "type")
-		return typ == "output_text" || typ == "input_text"
-	}
-	return false
-}
-
-func itemMessages(list json.Raw) (out []chat.Message) {
-	for _, m := range exchange.ItemMessages(list) {
-		out = append(out, withError(m))
-	}
-	return out
+	typ := session.Text(session.First(content), "type")
+	return typ == "output_text" || typ == "input_text"
 }
 
 // withError returns a message with its error, if any, as an extra key, as entries have it.

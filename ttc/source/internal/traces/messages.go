@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
@@ -119,9 +120,8 @@ func blockMessages(raw json.Raw) (out []chat.Message, err error) {
 			out = append(out, one[0])
 			continue
 		}
-		for _, m := range exchange.AnthropicMessages(one[0].Role, session.At(e, "content")) {
-			out = append(out, withError(m))
-		}
+		own := exchange.AnthropicMessages(one[0].Role, session.At(e, "content"))
+		out = append(out, lists.Map(own, withError)...)
 		out[len(out)-1].Extra = append(out[len(out)-1].Extra, one[0].Extra...)
 	}
 	return out, nil

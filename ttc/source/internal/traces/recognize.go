@@ -269,7 +269,8 @@ func speaks(h *source.Head, key string) bool {
 	for _, e := range h.Entries {
 		v, _ := source.Inner(source.At(e, key))
 		if v.Kind() == json.Array && len(bytes.Trim(v, "[] \t\r\n")) > 0 {
-			return isSpoken(v) || hasKey(v, h.Given["role_key"])
+			role := h.Given["role_key"]
+			return isSpoken(v) || role != "" && session.Has(session.First(v), role)
 		}
 	}
 	return false
@@ -277,18 +278,8 @@ func speaks(h *source.Head, key string) bool {
 
 // isSpoken reports whether a list begins with a message, or consists of strings spoken in turn.
 func isSpoken(list json.Raw) bool {
-	for m := range list.Elements() {
-		return m.Kind() == json.Object && (speaker(m) != "" || isItem(m) || isPydantic(m)) || texts(list)
-	}
-	return false
-}
-
-// hasKey reports whether a list begins with an object that has a key.
-func hasKey(list json.Raw, key string) bool {
-	for m := range list.Elements() {
-		return session.Has(m, key) && key != ""
-	}
-	return false
+	m := session.First(list)
+	return m.Kind() == json.Object && (speaker(m) != "" || isItem(m) || isPydantic(m)) || texts(list)
 }
 
 // speakers are the keys that name the speaker of a message, in the order in which they are looked for.
@@ -597,8 +588,7 @@ func textParts(parts json.Raw) json.Raw {
 // callsOf reads the list of calls from the text of ShareGPT's function_call: an object {"name", "arguments"}, or
 // several.
 func callsOf(value json.Raw) json.Raw {
-	text, _ := value.Text()
-	inner, _ := json.Parse([]byte(text), source.InTexts)
+	inner, _ := json.Parse([]byte(session.Text(value)), source.InTexts)
 	switch inner.Kind() {
 	case json.Object:
 		return json.Raw("[" + string(inner) + "]")

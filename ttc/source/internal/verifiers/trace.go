@@ -30,10 +30,7 @@ func (r *reader) trace(raw, episode json.Raw, part session.Kept) {
 	s.Task, s.Reward = taskOf(raw, episode), rewardOf(raw)
 	list, nodes := session.At(raw, "tools"), session.At(raw, "nodes")
 	if list == nil {
-		for root := range nodes.Elements() {
-			list = session.At(root, "tools")
-			break
-		}
+		list = session.At(session.First(nodes), "tools")
 	}
 	t := &tree{s: s, tools: exchange.Tools(list), calls: callsOf(raw)}
 	for node := range nodes.Elements() {
