@@ -129,8 +129,8 @@ func Recorded(t testing.TB, elem ...string) string {
 	return oracletest.Path(t, append([]string{"readers"}, elem...)...)
 }
 
-// Balanced checks that the input of each stage of the reading equals its output plus its drops, and that texts are UTF-8
-// and raw values JSON, as later stages take for granted.
+// Balanced checks that the input of each stage of the reading equals its output plus its drops. It also checks that
+// texts are UTF-8 and raw values JSON, because later stages rely on that.
 func Balanced(t testing.TB, r Reading) {
 	t.Helper()
 	for _, a := range r.Stats.Accounts() {
