@@ -24,7 +24,7 @@ var mayImport = map[string][]string{
 	"internal/natmodel":    {"ttc/json"},
 	"internal/redact":      {"internal/...", "ttc", "ttc/chat", "ttc/json"},
 	"internal/where":       {"builders", "builders/finding", "ttc", "ttc/chat", "ttc/ledger"},
-	"internal/sessiontest": {"internal/...", "builders/schema", "ttc/..."},
+	"internal/sessiontest": {"internal/...", "builders", "builders/schema", "ttc/..."},
 	"kernels/...":          {},
 	"builders/finding":     {"internal/..."},
 	"builders/yamldoc":     {"internal/...", "builders/finding", "ttc/ledger"},
@@ -156,8 +156,8 @@ func TestImportsGoOneWay(t *testing.T) {
 var sdkNeeds = []string{
 	"plugins/proto/nat/builder/v1", "plugins/sdk", "plugins/internal/wire",
 	"builders", "builders/finding", "builders/schema", "builders/yamldoc",
-	"ttc", "ttc/chat", "ttc/internal/pytext", "ttc/json", "ttc/ledger", "internal/lists", "internal/secret",
-	"internal/terminal",
+	"ttc", "ttc/chat", "ttc/internal/pytext", "ttc/json", "ttc/ledger", "internal/lazy", "internal/lists",
+	"internal/secret", "internal/terminal",
 }
 
 // sdkModules lists the modules that a plugin links: gRPC's, the validator's, and YAML.
