@@ -107,6 +107,22 @@ func TestDivideFails(t *testing.T) {
 	}
 }
 
+// TestDivideUnplanned checks that the writer of a part returns the error of a spool that can't be read, so that the
+// caller doesn't keep an incomplete part.
+func TestDivideUnplanned(t *testing.T) {
+	s := keptSpool(t, []uint32{4, 4})
+	s.entries.Close()
+	var failures []error
+	err := s.Divide(Spec{Budget: 8}, 3, func(_ int, write func(io.Writer) error) error {
+		err := write(io.Discard)
+		failures = append(failures, err)
+		return err
+	})
+	if err == nil || len(failures) != 1 || !errors.Is(err, failures[0]) {
+		t.Errorf("%v after writing parts: %v", err, failures)
+	}
+}
+
 // TestDivideStops checks that a part that can't be written ends the division.
 func TestDivideStops(t *testing.T) {
 	err := keptSpool(t, []uint32{4, 4}).Divide(Spec{Budget: 8}, 3, func(_ int, write func(io.Writer) error) error {
