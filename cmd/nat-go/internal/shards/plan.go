@@ -23,7 +23,7 @@ import (
 )
 
 // Version is the version of the files that this package writes. It doesn't read other versions.
-const Version = 7
+const Version = 8
 
 // MaxShards is the maximum number of shards in a plan.
 const MaxShards = 100_000
