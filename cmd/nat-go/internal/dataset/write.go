@@ -226,7 +226,7 @@ type formatWriter struct {
 // partFormat describes the rows of one format that have been written from the log, or from a part of it. In a part, the
 // rows are stored as lines, even if the format's files are tables.
 type partFormat struct {
-	runfolder.Written // in which Refused lists up to maxCounted reasons, in order of first occurrence
+	runfolder.Written // in which Refused lists the reasons in order of first occurrence
 
 	// Tries lists the other formats that can represent each of the first triedRefusals refused records.
 	Tries [][]string `json:"tries,omitempty"`
