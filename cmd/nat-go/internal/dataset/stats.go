@@ -259,7 +259,8 @@ func (m *meter) record(r *builders.Resolved, d curate.Decision) error {
 		if s == rows.Train && !d.Trains() || s == rows.Validation && !d.Validates() {
 			continue
 		}
-		if err := cmp.Or(m.row(row, s), m.index.example(r.Origin.Run, r.Origin.Example, occurrence{split: s})); err != nil {
+		at := occurrence{split: s}
+		if err := cmp.Or(m.row(row, s), m.index.example(r.Origin.Run, r.Origin.Example, at)); err != nil {
 			return err
 		}
 	}
