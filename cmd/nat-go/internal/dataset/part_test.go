@@ -136,3 +136,22 @@ func TestDamagedParts(t *testing.T) {
 		})
 	}
 }
+
+// TestRecordsWithoutDecisions checks that a log with more records than decisions is an error in every kind of file.
+func TestRecordsWithoutDecisions(t *testing.T) {
+	for _, name := range []string{"trl", "trl.parquet"} {
+		f, _ := Lookup(name)
+		s, _, _, _ := parts(t, f)
+		s.Decisions = curate.Decided(make([]curate.Decision, 60))
+		_, whole := Write(t.Context(), s)
+		_, part := WritePart(t.Context(), s, groups(s.Log, [2]uint64{0, 70}))
+		for _, err := range []error{whole, part} {
+			if err == nil || !strings.Contains(err.Error(), "it has records without decisions") {
+				t.Errorf("%s: got %v", name, err)
+			}
+		}
+		if left := contents(t, s.Dir); len(left) > 0 {
+			t.Errorf("%d files remain", len(left))
+		}
+	}
+}

@@ -15,8 +15,8 @@ import (
 const (
 	triedRefusals = 200
 	maxReasons    = 50
-	// More reasons are counted, because Join chooses maxReasons from the reasons in all parts.
-	maxCounted = 5000
+	// A part keeps more reasons, because Join chooses maxReasons from the reasons in all parts.
+	maxPartReasons = 5000
 	// otherReasons takes the place of the reasons beyond these limits.
 	otherReasons = "other reasons"
 )
@@ -33,8 +33,12 @@ func (w *formatWriter) refuse(ms []member, why string) {
 
 // count counts n records that were refused for a reason.
 func (w *formatWriter) count(why string, n int64) {
+	most := maxReasons // a reason may hold long text from the input
+	if w.spec.part {
+		most = maxPartReasons
+	}
 	i, known := w.refused[why]
-	if !known && len(w.Refused) >= maxCounted {
+	if !known && len(w.Refused) >= most {
 		why = otherReasons
 		i, known = w.refused[why]
 	}
@@ -66,20 +70,11 @@ func (w *formatWriter) carriers(ms []member) (names []string) {
 	return names
 }
 
-// byFrequency returns the refusals of the first maxReasons reasons and a total for the others, most frequent first.
+// byFrequency sorts refusals, most frequent first.
 func byFrequency(all []runfolder.Refusal) []runfolder.Refusal {
-	some := slices.Clone(all[:min(len(all), maxReasons)])
-	if len(all) > maxReasons {
-		other := runfolder.Refusal{Why: otherReasons}
-		for _, r := range all[maxReasons:] {
-			other.Count += r.Count
-		}
-		some = append(some, other)
-	}
-	slices.SortFunc(some, func(a, b runfolder.Refusal) int {
+	return slices.SortedFunc(slices.Values(all), func(a, b runfolder.Refusal) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), strings.Compare(a.Why, b.Why))
 	})
-	return some
 }
 
 // bestAlternative returns the format that can represent the largest share of the tried records, or an empty string if

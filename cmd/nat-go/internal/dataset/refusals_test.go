@@ -23,7 +23,7 @@ func TestRefusalsSayWhy(t *testing.T) {
 	if w.Instead != "" { // most are rollouts, which no line format carries alone
 		t.Errorf("%s carries them instead", w.Instead)
 	}
-	r := formatWriter{refused: map[string]int{}}
+	r := formatWriter{spec: &Spec{}, refused: map[string]int{}}
 	r.Tries = make([][]string, triedRefusals)
 	for i := range 60 {
 		r.refuse(make([]member, 0), fmt.Sprintf("message %d of %q", i, fmt.Sprint(i)))
@@ -33,19 +33,29 @@ func TestRefusalsSayWhy(t *testing.T) {
 	}
 }
 
-// TestRefusalsAreFew checks that the first reasons are listed, most frequent first, and that the others are counted.
+// TestRefusalsAreFew checks that a part counts many reasons separately, and that the whole counts only the first ones,
+// most frequent first, and the total of the others.
 func TestRefusalsAreFew(t *testing.T) {
-	r := formatWriter{refused: map[string]int{}}
-	for i := range 2 * maxCounted {
-		r.count(fmt.Sprint(i), int64(i%maxReasons))
+	part := formatWriter{spec: &Spec{part: true}, refused: map[string]int{}}
+	written := formatWriter{spec: &Spec{}, refused: map[string]int{}}
+	joined := formatWriter{spec: &Spec{}, refused: map[string]int{}}
+	for i := range 2 * maxPartReasons {
+		part.count(fmt.Sprint(i), int64(i%maxReasons))
+		written.count(fmt.Sprint(i), int64(i%maxReasons))
 	}
-	all := byFrequency(r.Refused)
-	var n int64
-	for _, x := range all {
-		n += x.Count
+	joined.add(&part.partFormat)
+	if len(part.Refused) != maxPartReasons+1 {
+		t.Errorf("a part counts %d reasons", len(part.Refused))
 	}
-	if len(r.Refused) != maxCounted+1 || len(all) != maxReasons+1 || all[0].Why != otherReasons ||
-		all[1].Why != fmt.Sprint(maxReasons-1) || n != 2*maxCounted/maxReasons*(maxReasons-1)*maxReasons/2 {
-		t.Errorf("%d reasons, %d listed, %d records, %.100v", len(r.Refused), len(all), n, all)
+	for _, w := range []*formatWriter{&written, &joined} {
+		all := byFrequency(w.Refused)
+		var n int64
+		for _, x := range all {
+			n += x.Count
+		}
+		if len(w.Refused) != maxReasons+1 || all[0].Why != otherReasons || all[1].Why != fmt.Sprint(maxReasons-1) ||
+			n != 2*maxPartReasons/maxReasons*(maxReasons-1)*maxReasons/2 {
+			t.Errorf("%d reasons, %d records, %.100v", len(w.Refused), n, all)
+		}
 	}
 }

@@ -87,7 +87,7 @@ func Write(ctx context.Context, s Spec) ([]runfolder.Written, error) {
 		}
 		if hasTables(all) { // their columns depend on the content of the kept records
 			for g, err := range recordlog.GroupsAhead(s.Log) {
-				if err := cmp.Or(err, ctx.Err()); err != nil {
+				if err := s.check(ctx, g, err); err != nil {
 					return err
 				}
 				s.note(g)
@@ -143,11 +143,8 @@ func (s *Spec) write(fill func(all []*formatWriter) error) (written []runfolder.
 func (s *Spec) writeGroups(ctx context.Context, all []*formatWriter, groups iter.Seq2[*recordlog.Group, error]) error {
 	noting := s.part && hasTables(all)
 	for g, err := range groups {
-		if err := cmp.Or(err, ctx.Err()); err != nil {
+		if err := s.check(ctx, g, err); err != nil {
 			return err
-		}
-		if n := s.Decisions.Len(); g.First > n || uint64(len(g.Records)) > n-g.First {
-			return errors.New("invalid division of the data set: it has records without decisions")
 		}
 		if noting {
 			s.note(g)
@@ -164,6 +161,17 @@ func (s *Spec) writeGroups(ctx context.Context, all []*formatWriter, groups iter
 				return err
 			}
 		}
+	}
+	return nil
+}
+
+// check returns err, the reason why ctx is done, or an error if a record of the group has no decision.
+func (s *Spec) check(ctx context.Context, g *recordlog.Group, err error) error {
+	if err := cmp.Or(err, ctx.Err()); err != nil {
+		return err
+	}
+	if n := s.Decisions.Len(); g.First > n || uint64(len(g.Records)) > n-g.First {
+		return errors.New("invalid division of the data set: it has records without decisions")
 	}
 	return nil
 }
@@ -218,7 +226,7 @@ type formatWriter struct {
 // partFormat describes the rows of one format that have been written from the log, or from a part of it. In a part, the
 // rows are stored as lines, even if the format's files are tables.
 type partFormat struct {
-	runfolder.Written // in which Refused lists up to maxCounted reasons, in order of first occurrence
+	runfolder.Written // in which Refused lists the reasons in order of first occurrence
 
 	// Tries lists the other formats that can represent each of the first triedRefusals refused records.
 	Tries [][]string `json:"tries,omitempty"`
