@@ -153,7 +153,7 @@ func sweepOne(name string) {
 	if unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
 		return // the folder still has an owner
 	}
-	mark := make([]byte, 32)
+	mark := make([]byte, len(process.NewMark()))
 	dir := strings.TrimSuffix(name, lockEnding)
 	if n, _ := lock.ReadAt(mark, 0); n == len(mark) && filepath.Base(dir) == string(mark[:16]) {
 		(&process.Tree{Mark: string(mark)}).Kill()
