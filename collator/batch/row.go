@@ -360,7 +360,7 @@ func codeOwners(c *coder.Coder, sides []Proof) {
 				c.Err = fmt.Errorf("unknown reason for the owner of the tokens up to %d", o.End)
 				c.Fail()
 				return
-			case c.Reading: // a writer must not change the row, which other goroutines may be reading
+			case c.Reading: // when writing, other rows may have the same owners
 				o.Why = reasons[why]
 			}
 		}
