@@ -91,9 +91,6 @@ func (r *run) openTokens(ctx context.Context) (err error) {
 }
 
 func (r *run) build(ctx context.Context) (err error) {
-	if r.tokens != nil && r.plan.divided == nil && r.out.Tokens != nil {
-		r.out.Tokens()
-	}
 	if r.tokens != nil && r.in.CanProve {
 		r.in.Prove = r.tokens.Prover(r.plan.config.Collator.Policy)
 	}
