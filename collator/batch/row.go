@@ -355,11 +355,14 @@ func codeOwners(c *coder.Coder, sides []Proof) {
 			why := uint8(slices.Index(reasons[:], o.Why))
 			coder.Natural(c, &o.End)
 			coder.Integer(c, &o.Message)
-			if coder.Octet(c, &why); int(why) >= len(reasons) {
+			switch coder.Octet(c, &why); {
+			case int(why) >= len(reasons):
+				c.Err = fmt.Errorf("unknown reason for the owner of the tokens up to %d", o.End)
 				c.Fail()
 				return
+			case c.Reading: // when writing, other rows may have the same owners
+				o.Why = reasons[why]
 			}
-			o.Why = reasons[why]
 		}
 	}
 }

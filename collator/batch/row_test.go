@@ -3,6 +3,8 @@ package batch
 import (
 	"bytes"
 	"errors"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -27,12 +29,56 @@ func TestRowsGrowOnce(t *testing.T) {
 	}
 }
 
-// rowsOf returns n rows of a channel or, as only real sites splice, one row of sdpo.
+// rowsOf returns n rows of a channel or, as only real sites splice, one row of sdpo. Each side has an owner for each
+// reason.
 func rowsOf(n int, c *Channel) []*Row {
-	if c == SDPO {
-		return []*Row{siteRow()}
+	rows := []*Row{siteRow()}
+	if c != SDPO {
+		rows = sample(n, c)
 	}
-	return sample(n, c)
+	for _, r := range rows {
+		for k := range r.Meta.Proof {
+			for i, why := range []string{
+				Context, Markup, Tools, Filler, Reasoning, OtherPart, Hint, NotSampled, OtherRow, Policy, CutOff, InLoss,
+			} {
+				r.Meta.Proof[k].Owners = append(r.Meta.Proof[k].Owners, Owner{End: 100 * (i + 1), Message: i - 1, Why: why})
+			}
+		}
+	}
+	return rows
+}
+
+// TestUnknownReason checks that owners with an unknown reason are neither encoded nor decoded, and that the error says
+// so.
+func TestUnknownReason(t *testing.T) {
+	r := rowsOf(1, SFT)[0]
+	e, err := Encode(SFT, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.data[len(e.data)-1] = byte(len(reasons)) // the reason of the last owner
+	_, err = e.row(e.data)
+	if !errors.Is(err, errSpool) || !strings.Contains(err.Error(), "unknown reason") {
+		t.Errorf("decoded: %v", err)
+	}
+	r.Meta.Proof[0].Owners[0].Why = "other"
+	if _, err := Encode(SFT, r); err == nil || !strings.Contains(err.Error(), "unknown reason") {
+		t.Errorf("encoded: %v", err)
+	}
+}
+
+// TestSharedOwners checks, with the race detector, that rows with the same owners can be encoded in parallel.
+func TestSharedOwners(t *testing.T) {
+	r := rowsOf(1, SFT)[0]
+	var all sync.WaitGroup
+	for range 2 {
+		all.Go(func() {
+			if _, err := Encode(SFT, &Row{Sides: r.Sides, Meta: r.Meta}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
 }
 
 // TestRowsComeBack checks that an encoded row is decoded unchanged, with the ordinal and the task that it got later, and

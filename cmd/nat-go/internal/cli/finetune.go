@@ -182,7 +182,7 @@ func withEnv(cmd *cobra.Command, commitBytes int64, run func(context.Context, st
 	err = run(ctx, stage.Env{
 		Secrets: hide(cmd), Output: printed, Log: newLogger(cmd), Self: self, Now: time.Now, Getenv: os.LookupEnv,
 		Leave: leave, Progress: progress.show, Collating: whileCollating, CommitBytes: commitBytes,
-		Findings: findingsPrinter(cmd), Tokens: func() { setHeapGrowth(tokensPercent, runFloor) },
+		Findings: findingsPrinter(cmd),
 	})
 	progress.end()
 	if code := leave.Code(); code != 0 && err != nil {

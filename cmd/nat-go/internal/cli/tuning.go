@@ -130,12 +130,8 @@ func memoryLimit(live, percent uint64) int64 {
 }
 
 // collatePercent is the percentage used while token rows are being built, which produces a lot of garbage on a small
-// heap. With the percentage for other runs, the workers would spend too much time on collections.
+// heap. With the percentage for the rest of a run, the workers would spend too much time on collections.
 const collatePercent = 240
-
-// tokensPercent is the percentage used before that in the same run. Building records takes less memory than building
-// their token rows, so a larger heap doesn't increase the run's peak.
-const tokensPercent = 150
 
 // whileCollating tunes the runtime for building token rows, until the function it returns is called.
 //

@@ -110,9 +110,6 @@ func (r *run) openTokens(ctx context.Context) (err error) {
 }
 
 func (r *run) build(ctx context.Context) (err error) {
-	if r.tokens != nil && r.parts == nil && r.Tokens != nil {
-		r.Tokens()
-	}
 	if r.tokens != nil && r.in.CanProve {
 		r.in.Prove = r.tokens.Prover(r.config.Collator.Policy)
 	}

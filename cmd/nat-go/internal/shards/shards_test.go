@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
@@ -154,5 +155,22 @@ func TestPlan(t *testing.T) {
 	}
 	if _, err := f.Read(); err == nil || !strings.Contains(err.Error(), "was changed") {
 		t.Errorf("a changed plan: %v", err)
+	}
+	p.Version--
+	if err := f.Write(p); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Read(); err == nil || !strings.Contains(err.Error(), "make a new plan") {
+		t.Errorf("a plan of the previous version: %v", err)
+	}
+	path := donePath(f.Shard(Build, 0))
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := durable.WriteJSON(path, &Done{Version: Version - 1, Plan: p.Sum, Stage: Build}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.ReadDone(p, Build, 0); err == nil || !strings.Contains(err.Error(), "run the shard again") {
+		t.Errorf("a shard of the previous version: %v", err)
 	}
 }

@@ -27,8 +27,6 @@ type Env struct {
 	Output  func([]byte) // called with a local trainer's output while the run waits for it
 
 	Collating func() (done func()) // called before token batches are made, to tune the runtime; may be nil
-	// Tokens is called before the records of a run with token batches are built, to tune the runtime; may be nil.
-	Tokens func()
 	// Runs is the folder in which runs for object storage are made; empty means a folder in the user's cache.
 	Runs        string
 	CommitBytes int64 // number of uncommitted bytes in the record log that triggers a commit; 0 means the default

@@ -775,7 +775,7 @@ func TestETA(t *testing.T) {
 func TestLocalJobIsAskedSooner(t *testing.T) {
 	began := time.Now()
 	for age, want := range map[time.Duration]time.Duration{
-		0: minPause, 300 * time.Millisecond: 300 * time.Millisecond, time.Minute: time.Second, -time.Hour: minPause,
+		0: minPause, 300 * time.Millisecond: 300 * time.Millisecond, time.Minute: time.Second, -time.Hour: time.Second,
 	} {
 		m := &machine{limits: trainers.Limits{Poll: time.Second, Local: true}, phase: Training, since: began}
 		got := m.next(began.Add(age), trainers.JobStatus{State: trainers.Running}, nil)

@@ -59,8 +59,10 @@ func (m *machine) next(now time.Time, st trainers.JobStatus, err error) action {
 		limit, what = m.limits.DeploymentTimeout, "deployment"
 	}
 	pause := m.limits.Poll
-	if m.limits.Local { // don't let a program that ends within a second wait for the rest of it
-		pause = min(pause, max(now.Sub(m.since), minPause))
+	// Don't let a program that ends within a second wait for the rest of it. The age is negative if the clock was set
+	// back, and the short pauses must not last until the clock has caught up.
+	if age := now.Sub(m.since); m.limits.Local && age >= 0 {
+		pause = min(pause, max(age, minPause))
 	}
 	if limit > 0 {
 		left := limit - now.Sub(m.since)
