@@ -50,7 +50,7 @@ func (r *run) openFolder(ctx context.Context) (err error) {
 
 // listDrops starts the list of drops with the files in input folders that aren't read.
 func (r *run) listDrops(context.Context) error {
-	if err := r.Account.Open(r.folder.Dropped()); err != nil {
+	if err := r.Open(r.folder.Dropped()); err != nil {
 		return exit.Environmentf("cannot write the list of drops: %w", err)
 	}
 	if r.in != nil {

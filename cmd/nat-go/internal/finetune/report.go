@@ -66,7 +66,7 @@ func sumCounters(counters map[string]map[string]int64, prefix string) map[string
 // closeLists completes the list of drops, and records the hash of the record log, which was computed as it was written.
 // It returns the log's last commit.
 func (r *run) closeLists() (recordlog.Commit, error) {
-	if err := r.Account.Close(); err != nil {
+	if err := r.Close(); err != nil {
 		return recordlog.Commit{}, exit.Environmentf("cannot write the list of drops: %w", err)
 	}
 	c, err := recordlog.ReadCommit(r.folder.Records())

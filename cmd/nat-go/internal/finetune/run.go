@@ -143,7 +143,7 @@ func (r *run) end(ctx context.Context) (*Summary, error) {
 	if err == nil {
 		err = r.publish(ctx)
 	}
-	r.Account.Abort()
+	r.Abort()
 	r.count()
 	if err != nil {
 		err = r.explain(err)
