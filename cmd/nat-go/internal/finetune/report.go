@@ -177,7 +177,7 @@ func pairsOf(p *plan) (of compat.Pairs) {
 // this machine, unless the run has a job that hasn't completed, because the commands that follow the job need that
 // folder.
 func (r *run) publish(ctx context.Context) error {
-	if r.stored == "" || !runfolder.Has(r.folder.Manifest()) {
+	if r.stored == "" || r.Shard != nil || !runfolder.Has(r.folder.Manifest()) {
 		return nil
 	}
 	r.Tell(stage.Progress{Step: "publish", Text: "publish  " + string(r.stored)})

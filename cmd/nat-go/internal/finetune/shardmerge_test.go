@@ -2,6 +2,7 @@ package finetune
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
 )
 
@@ -39,6 +41,22 @@ func dividedRun(t *testing.T) func(Request) (*Summary, error) {
 		}
 	}
 	return run
+}
+
+// TestShardIsNotPublished checks that a shard of a run for object storage isn't published, whatever is in its folder.
+func TestShardIsNotPublished(t *testing.T) {
+	folder := runfolder.Folder(t.TempDir())
+	if err := os.WriteFile(folder.Manifest(), []byte(`{"status": "completed"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := &plan{Request: Request{Shard: &Shard{}}, folder: folder, stored: "s3://bucket/run"}
+	p.config = new(config.Config)
+	r := newRun(p, testEnv(t))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // a request to the storage fails at once
+	if err := r.publish(ctx); err != nil || r.sum.RunDir != "" || !runfolder.Has(folder.Manifest()) {
+		t.Errorf("published %q: %v", r.sum.RunDir, err)
+	}
 }
 
 // TestWritingIsLeftOnce checks that a second merge reports that the rows are already divided, even on a machine without

@@ -189,6 +189,7 @@ func (p *Parts) FetchFor(ctx context.Context, stage Stage, shard int) (err error
 	if !p.IsCopy() || shard >= len(p.Plan.Shards) {
 		return nil // the invalid number is reported when the shard is run
 	}
+	defer clear(p.done) // the shard reads the manifests again, and a plan may have many
 	if is := p.Plan.Shards[shard].Named; is != nil {
 		if err := p.fetch(ctx, p.Dir.Named(shard), *is); err != nil {
 			return err
@@ -257,6 +258,7 @@ func (p *Parts) FetchBuilt(ctx context.Context) (err error) {
 	if err != nil || !p.IsCopy() {
 		return err
 	}
+	defer clear(p.done) // the merge reads the manifests again, and a plan may have many
 	stages := p.Plan.Stages()
 	if cut != nil {
 		stages = append(stages, Write)
