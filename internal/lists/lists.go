@@ -4,6 +4,7 @@ import "slices"
 
 // Map returns the results of f for the items of a list, in order. The result for an empty list is nil.
 func Map[T, U any](list []T, f func(T) U) (out []U) {
+	out = slices.Grow(out, len(list))
 	for _, x := range list {
 		out = append(out, f(x))
 	}
