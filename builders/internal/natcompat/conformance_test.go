@@ -28,6 +28,7 @@ import (
 type recorder struct {
 	records []*builders.Preference
 	counts  map[string]int64
+	order   []string // names of the counters
 }
 
 func (r *recorder) Record(rec builders.Record) error {
@@ -42,6 +43,7 @@ func (r *recorder) Count(name string, n int64) error {
 		r.counts = map[string]int64{}
 	}
 	r.counts[name] += n
+	r.order = append(r.order, name)
 	return nil
 }
 

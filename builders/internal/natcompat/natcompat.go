@@ -141,17 +141,20 @@ func (b *Builder) groups(ctx context.Context, turns [][]candidate, m *metrics) (
 }
 
 func (m *metrics) report(out builders.Output) error {
-	for name, n := range map[string]int64{
-		"total_examples":           m.examples,
-		"total_turns":              m.turns,
-		"total_candidates":         m.candidates,
-		"total_pairs":              m.pairs,
-		"total_trajectories":       m.pairs,
-		"skipped_single_candidate": m.single,
-		"skipped_score_diff":       m.scoreDiff,
-		"steps_rejected_by_model":  m.rejectedSteps,
+	for _, c := range []struct {
+		name string
+		n    int64
+	}{
+		{"total_examples", m.examples},
+		{"total_turns", m.turns},
+		{"total_candidates", m.candidates},
+		{"total_pairs", m.pairs},
+		{"total_trajectories", m.pairs},
+		{"skipped_single_candidate", m.single},
+		{"skipped_score_diff", m.scoreDiff},
+		{"steps_rejected_by_model", m.rejectedSteps},
 	} {
-		if err := out.Count(name, n); err != nil {
+		if err := out.Count(c.name, c.n); err != nil {
 			return err
 		}
 	}

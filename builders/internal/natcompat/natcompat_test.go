@@ -4,6 +4,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -150,6 +151,21 @@ func TestWhatFailsARun(t *testing.T) {
 				t.Errorf("%s: got %v, want %q", input, err, want)
 			}
 		})
+	}
+}
+
+// TestCountersAreInOrder: the counters are stored in the order in which they are counted, so it must not vary.
+func TestCountersAreInOrder(t *testing.T) {
+	want := strings.Fields("total_examples total_turns total_candidates total_pairs total_trajectories " +
+		"skipped_single_candidate skipped_score_diff steps_rejected_by_model")
+	for range 5 {
+		out, err := build(t, `[`+entry(`1`, step("t", `"a"`, "1"), step("t", `"b"`, "0"))+`]`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(out.order, want) {
+			t.Fatalf("got %v, want %v", out.order, want)
+		}
 	}
 }
 

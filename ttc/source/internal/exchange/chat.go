@@ -84,8 +84,19 @@ func Choices(response json.Raw) (out []Answer) {
 			return nil
 		}
 		a := Answer{Message: said(&m[0]), Finish: session.Text(c, "finish_reason")}
-		probs := session.At(c, "logprobs", "content")
-		a.TokenIDs, a.LogProbs = Tokens(session.At(c, "token_ids"), probs, "logprob")
+		a.TokenIDs = TokenIDs(session.At(c, "token_ids"))
+		var probs []float32
+		for p := range session.At(c, "logprobs", "content").Elements() {
+			f, ok := session.At(p, "logprob").Float64()
+			if !ok || f > 0 { // NaN is kept, so that the drop of its record gives the reason
+				probs = nil
+				break
+			}
+			probs = append(probs, float32(f))
+		}
+		if a.TokenIDs != nil && len(probs) == len(a.TokenIDs) {
+			a.LogProbs = probs
+		}
 		out = append(out, a)
 	}
 	return out

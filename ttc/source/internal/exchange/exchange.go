@@ -98,10 +98,9 @@ func TokenIDs(list json.Raw) (out []int32) {
 	return out
 }
 
-// Tokens reads the ids that a model generated, and their log-probs if there is one for each id. Each log-prob is at a
-// path in an item of its list.
-func Tokens(list, logProbs json.Raw, path ...string) (ids []int32, probs []float32) {
-	ids, probs = TokenIDs(list), readLogProbs(logProbs, path...)
+// Tokens reads the ids that a model generated, and their log-probs if there is one for each id.
+func Tokens(list, logProbs json.Raw) (ids []int32, probs []float32) {
+	ids, probs = TokenIDs(list), readLogProbs(logProbs)
 	if len(probs) != len(ids) {
 		probs = nil
 	}
@@ -109,9 +108,9 @@ func Tokens(list, logProbs json.Raw, path ...string) (ids []int32, probs []float
 }
 
 // readLogProbs reads log-probs. It returns nil if the list contains anything else, such as a positive number.
-func readLogProbs(list json.Raw, path ...string) (out []float32) {
+func readLogProbs(list json.Raw) (out []float32) {
 	for e := range list.Elements() {
-		f, ok := session.At(e, path...).Float64()
+		f, ok := e.Float64()
 		if !ok || math.IsNaN(f) || f > 0 {
 			return nil
 		}

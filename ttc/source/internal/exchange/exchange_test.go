@@ -12,6 +12,21 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
+// TestLogProbs: a choice keeps its log-probs if there is one for each id and none is positive. Those that are NaN are
+// refused later, with a reason.
+func TestLogProbs(t *testing.T) {
+	for probs, want := range map[string]int{"-1 -0.5": 2, "-1 NaN": 2, "-1 0.5": 0, "-1": 0, `-1 "x"`: 0} {
+		t.Run(probs, func(t *testing.T) {
+			list := `{"logprob":` + strings.ReplaceAll(probs, " ", `},{"logprob":`) + `}`
+			answers := Choices(json.Raw(`{"choices":[{"message":{"role":"assistant","content":"a"},"token_ids":[5,6],` +
+				`"logprobs":{"content":[` + list + `]}}]}`))
+			if len(answers) != 1 || len(answers[0].LogProbs) != want || len(answers[0].TokenIDs) != 2 {
+				t.Errorf("%+v", answers)
+			}
+		})
+	}
+}
+
 // told returns a summary of what an exchange says.
 func told(e *Exchange) string {
 	var out []string
