@@ -170,7 +170,7 @@ func TestPlan(t *testing.T) {
 	if err := durable.WriteJSON(path, &Done{Version: Version - 1, Plan: p.Sum, Stage: Build}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.ReadDone(p, Build, 0); err == nil || !strings.Contains(err.Error(), "run the shard again") {
+	if _, err := (&Parts{Dir: f, Plan: p}).ReadDone(Build, 0); err == nil || !strings.Contains(err.Error(), "run the shard again") {
 		t.Errorf("a shard of the previous version: %v", err)
 	}
 }
