@@ -160,15 +160,20 @@ func eval[T any](tab *browserTab, script string) T {
 	return value
 }
 
-// Await waits until a JavaScript expression is true.
+// Await waits until a JavaScript expression is true. The page may navigate while the expression is evaluated.
 func (tab *browserTab) Await(expression string) {
 	tab.t.Helper()
-	end := time.Now().Add(timeout)
-	for !eval[bool](tab, "Boolean("+expression+")") {
-		if time.Now().After(end) {
+	evaluate := chromedp.Evaluate[bool]("Boolean("+expression+")", chromedp.EvalAwaitPromise)
+	for end := time.Now().Add(timeout); ; time.Sleep(20 * time.Millisecond) {
+		is, err := chromedp.Run(tab.ctx, evaluate)
+		switch {
+		case err != nil && !strings.Contains(err.Error(), "target navigated"):
+			tab.t.Fatalf("%.200s: %v", expression, err)
+		case is:
+			return
+		case time.Now().After(end):
 			tab.t.Fatalf("%s never became true; the page:\n%s", expression, tab.Text("body"))
 		}
-		time.Sleep(20 * time.Millisecond)
 	}
 }
 
