@@ -84,6 +84,7 @@ type loadCase struct {
 	Lines     string   `json:"lines"`
 	Otherwise []string `json:"otherwise"`
 	Old       []string `json:"old"`
+	Nulls     bool     `json:"nulls"`
 }
 
 // recordedInputs are inputs in the oracle data: a few or, with NATGO_LONG=1, all files that may be some.
@@ -296,7 +297,9 @@ func loadCases(t *testing.T, self, dir, columns, input string) (all []loadCase) 
 		format, _ := rows.Lookup(w.Format)
 		for _, f := range w.Files {
 			path := filepath.Join(run.Dataset(), filepath.FromSlash(f.Path))
-			c := loadCase{File: path, Lines: path, Otherwise: f.ReadToday(), Old: f.ReadOtherwise}
+			c := loadCase{
+				File: path, Lines: path, Otherwise: f.ReadToday(), Old: f.ReadOtherwise, Nulls: format.TakesNull,
+			}
 			if format.Declared() {
 				name := strings.TrimSuffix(filepath.Base(path), ".parquet") + ".jsonl"
 				c.Lines = filepath.Join(run.Format(format.Lines()), name)

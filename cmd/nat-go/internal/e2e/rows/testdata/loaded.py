@@ -1,8 +1,8 @@
 """Loads each file of rows with datasets and compares the values with those of the lines it was made of.
 
-Standard input has a line for each: {"file", "lines", "otherwise", "old"}: a file of rows, the file of lines whose values it
-has, and whether it is said that the reader changes or refuses it - today's reader, or one before datasets 4.7. The answer is
-a line with a text: what is not as said, or nothing. What datasets caches of a file is removed before the next one."""
+Standard input has a line for each: {"file", "lines", "otherwise", "old", "nulls"}: a file of rows, the file of lines whose
+values it has, whether it is said that the reader changes or refuses it - today's reader, or one before datasets 4.7 - and
+whether the trainer treats a key with null as missing. The answer is a line with a text: what is not as said, or nothing. What datasets caches of a file is removed before the next one."""
 
 import json
 import os
@@ -15,18 +15,25 @@ datasets.disable_progress_bars()
 modern = tuple(int(x) for x in datasets.__version__.split(".")[:2]) >= (4, 7)
 
 
-def same(want, got):
+def present(value):
+    """An object without the keys whose values are null."""
+    return {k: v for k, v in value.items() if v is not None}
+
+
+def same(want, got, nulls):
     """Whether a value came back. A row's key that was read as null was not there."""
     if isinstance(got, str) and not isinstance(want, str):
         got = json.loads(got)  # a table's column of JSON as text
+    if nulls and isinstance(want, dict) and isinstance(got, dict):
+        want, got = present(want), present(got)
     if isinstance(want, dict):
-        return isinstance(got, dict) and set(want) == set(got) and all(same(want[k], got[k]) for k in want)
+        return isinstance(got, dict) and set(want) == set(got) and all(same(want[k], got[k], nulls) for k in want)
     if isinstance(want, list):
-        return isinstance(got, list) and len(want) == len(got) and all(map(same, want, got))
+        return isinstance(got, list) and len(want) == len(got) and all(same(a, b, nulls) for a, b in zip(want, got))
     return want == got and type(want) in (type(got), int, float)
 
 
-def row(want, got):
+def row(want, got, nulls):
     got = {k: v for k, v in got.items() if v is not None or k in want}
     if isinstance(got.get("messages"), list):  # ms_swift declares loss as a key that may be null
         got["messages"] = [
@@ -36,7 +43,7 @@ def row(want, got):
     for key in ("input",):  # an object within a row, where it has one
         if isinstance(got.get(key), dict):
             got[key] = {k: v for k, v in got[key].items() if v is not None or k in want[key]}
-    return same(want, got)
+    return same(want, got, nulls)
 
 
 def load(path, cache):
@@ -56,7 +63,7 @@ def check(case, cache):
         if len(got) != len(want):
             why = f"{len(got)} rows of {len(want)}"
         for i, (a, b) in enumerate(zip(want, got)):
-            if not why and not row(a, b):
+            if not why and not row(a, b, case["nulls"]):
                 why = f"row {i + 1} is {str(b)[:300]}, not {str(a)[:300]}"
     if bool(why) == said:
         return ""
